@@ -1,0 +1,24 @@
+"""Debiased knowledge tracing: what students really know, from logs that were never a fair sample."""
+
+from tsdr.errors import InputError
+from tsdr.inspection import inspect_log
+from tsdr.log import Log, Vocabulary, read_log
+from tsdr.masking import mask_responses
+from tsdr.sequences import Batch, Folds, Sequences
+from tsdr.simulator import Population, Recommender, read_simulation, simulate
+
+__all__ = [
+    "Batch",
+    "Folds",
+    "InputError",
+    "Log",
+    "Population",
+    "Recommender",
+    "Sequences",
+    "Vocabulary",
+    "inspect_log",
+    "mask_responses",
+    "read_log",
+    "read_simulation",
+    "simulate",
+]

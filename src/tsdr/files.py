@@ -1,0 +1,22 @@
+"""Writing files so that an interrupted run leaves the old file or the new one, never half of one."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tsdr.errors import InputError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`, which takes the place of `path` once the block has succeeded."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file to write")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,317 @@
+"""Log: the one table of interactions that everything else reads, its checks and its vocabulary."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tsdr.errors import InputError
+from tsdr.files import replacing
+from tsdr.tables import open_table
+
+REQUIRED = ("student", "concept", "correct")
+COLUMNS = ("student", "question", "concept", "correct", "time", "skipped")
+
+_FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+_DATE_TIME_FORMATS = (
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y-%m-%d %H:%M",
+    "%Y/%m/%d %H:%M:%S%.f",
+    "%Y/%m/%d %H:%M",
+)
+_ZONED_FORMAT = "%Y-%m-%dT%H:%M:%S%.f%#z"
+_DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d")
+
+
+class Log:
+    """A checked table of interactions, one row an attempt at a question.
+
+    Columns: `student`, `question`, `concept` (text), `correct` (0 or 1), `time` (whole numbers, numbers or
+    date-times) and, where the log has skipped offers, `skipped`. A skipped offer was shown and not answered:
+    it has `skipped` true and no `correct`.
+
+    Whatever order the rows come in, they are kept sorted by student and, stably, by time within the student.
+    Without a `question` column the concept stands in; without `time`, the order of the student's rows does.
+    Several skills in one row (a list, or text with `concept_separator`) are one concept: the set of them.
+
+    >>> log = Log(pl.DataFrame({"student": [7, 7], "concept": ["b;a", "c"], "correct": [1, 0]}),
+    ...           concept_separator=";")
+    >>> log.frame.rows()
+    [('7', 'a;b', 'a;b', 1, 0), ('7', 'c', 'c', 0, 1)]
+    """
+
+    def __init__(
+        self,
+        frame: pl.DataFrame,
+        *,
+        source: str = "table",
+        columns: Mapping[str, str] | None = None,
+        concept_separator: str | None = None,
+    ) -> None:
+        theirs = _resolve_columns(frame.columns, columns or {}, source)
+        self.frame = _Canonical(frame, theirs, source, concept_separator).frame
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Log):
+            return NotImplemented
+        return self.frame.schema == other.frame.schema and self.frame.equals(other.frame)
+
+    __hash__ = None  # type: ignore[assignment]  # a table is compared by value
+
+    def __repr__(self) -> str:
+        return f"Log({len(self):,} rows, {len(self.students):,} students)"
+
+    @cached_property
+    def students(self) -> tuple[str, ...]:
+        """The students' ids, in the order of the rows."""
+        return tuple(self.frame["student"].unique(maintain_order=True))
+
+    @cached_property
+    def answered(self) -> pl.DataFrame:
+        """The rows with an answer: all but the skipped offers."""
+        return self.frame.filter(~pl.col("skipped")) if "skipped" in self.frame.columns else self.frame
+
+    @property
+    def skipped_offers(self) -> int:
+        """How many rows are offers that were shown and not answered."""
+        return len(self) - self.answered.height
+
+    def write(self, path: str | Path) -> None:
+        """Write the log as Parquet; `read_log` gives back an equal one."""
+        with replacing(Path(path)) as temporary:
+            self.frame.write_parquet(temporary)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The names behind the dense integers that a model sees: id i of a concept is `concepts[i]`."""
+
+    concepts: tuple[str, ...]
+    questions: tuple[str, ...]
+
+    @classmethod
+    def fit(cls, log: Log) -> "Vocabulary":
+        """The concepts and questions of a log, skipped offers included, each sorted by name."""
+        return cls(tuple(log.frame["concept"].unique().sort()), tuple(log.frame["question"].unique().sort()))
+
+    def encode(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Replace the names in `concept` and `question` by integers, -1 for a name that is not known."""
+        return frame.with_columns(
+            _codes("concept", self.concepts),
+            _codes("question", self.questions),
+        )
+
+
+def read_log(
+    path: str | Path,
+    columns: Mapping[str, str] | None = None,
+    *,
+    concept_separator: str | None = None,
+    separator: str | None = None,
+) -> Log:
+    """Read a CSV, TSV or Parquet file, gzipped or not, into a checked `Log`.
+
+    `columns` maps our names to the file's, such as `{"student": "user_id"}`; a name that is left out is looked
+    up as it is. `concept_separator` splits a text of several skills. `separator` is the field separator of a
+    text file, by default a comma for `.csv` and a tab for `.tsv`, `.tab` and `.txt`.
+
+    Raises `InputError`, with file, row, column and what to do, for anything that could be misread.
+    """
+    table = open_table(Path(path), separator)
+    theirs = _resolve_columns(table.columns, columns or {}, str(path))
+    frame = table.read(list(theirs.values()))
+    if frame.height == 0:
+        raise InputError(f"{path}: has a header and no rows; there is nothing to learn from")
+    return Log(frame, source=str(path), columns=theirs, concept_separator=concept_separator)
+
+
+def _codes(column: str, names: tuple[str, ...]) -> pl.Expr:
+    codes = pl.Series(range(len(names)), dtype=pl.Int64)
+    known = pl.Series(names, dtype=pl.String)
+    return pl.col(column).replace_strict(known, codes, default=-1, return_dtype=pl.Int64)
+
+
+def _resolve_columns(found: list[str], asked: Mapping[str, str], source: str) -> dict[str, str]:
+    """Which of the file's columns stands for which of ours."""
+    for ours in asked:
+        if ours not in COLUMNS:
+            raise InputError(f"{source}: there is no column {ours!r} in a log; choose from {', '.join(COLUMNS)}")
+    theirs = {ours: asked.get(ours, ours) for ours in COLUMNS if ours in asked or ours in found}
+    for ours in REQUIRED:
+        theirs.setdefault(ours, ours)
+    for ours, name in theirs.items():
+        if name not in found:
+            raise InputError(
+                f"{source}: column {name!r} (our {ours!r}) is missing; the file has {', '.join(map(repr, found))}. "
+                f"Name the right one with columns={{{ours!r}: ...}} or --column {ours}=..."
+            )
+        if f"{name}_duplicated_0" in found:
+            raise InputError(f"{source}: has two columns named {name!r}; rename one of them")
+    for ours, name in theirs.items():
+        twins = [other for other, its in theirs.items() if its == name]
+        if len(twins) > 1:
+            raise InputError(
+                f"{source}: column {name!r} is mapped to both {twins[0]!r} and {twins[1]!r}; "
+                f"each of our columns needs one of its own (leave {ours!r} out if the log has none)"
+            )
+    return theirs
+
+
+class _Canonical:
+    """Turns a user's table into the columns, types and order of a `Log`, or refuses it row by row."""
+
+    def __init__(
+        self, frame: pl.DataFrame, theirs: Mapping[str, str], source: str, concept_separator: str | None
+    ) -> None:
+        self.theirs = theirs
+        self.source = source
+        self.raw = frame.select(pl.col(name).alias(ours) for ours, name in theirs.items())
+        columns = {"student": self._ids("student"), "concept": self._concept(concept_separator)}
+        columns["question"] = self._ids("question") if "question" in theirs else columns["concept"]
+        if "skipped" in theirs:
+            columns["skipped"] = self._flags("skipped", pl.lit(True)).cast(pl.Boolean)
+        columns["correct"] = self._correct(columns.get("skipped"))
+        columns["time"] = self._time() if "time" in theirs else self._order_of_rows(columns["student"])
+        table = pl.DataFrame({name: columns[name] for name in COLUMNS if name in columns})
+        self.frame = table.sort("student", "time", maintain_order=True)
+
+    def _refuse(self, column: str, bad: pl.Series, reason: str) -> None:
+        """Raise for the first row where `bad` is true, if there is one."""
+        count = bad.sum()
+        if not count:
+            return
+        row = bad.arg_max()
+        assert row is not None
+        name = self.theirs[column]
+        value = self.raw[column].slice(row, 1).to_list()[0]
+        role = "" if name == column else f" (our {column!r})"
+        more = f" ({count:,} rows are like that)" if count > 1 else ""
+        raise InputError(
+            f"{self.source}: row {row + 1} after the header, column {name!r}{role}: {value!r} {reason}{more}"
+        )
+
+    def _ids(self, column: str) -> pl.Series:
+        raw = self.raw[column]
+        if not (raw.dtype.is_integer() or raw.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
+            raise InputError(
+                f"{self.source}: column {self.theirs[column]!r} holds {raw.dtype}; ids are text or whole numbers, "
+                "so convert the column to one of them"
+            )
+        ids = raw.cast(pl.String)
+        empty = ids.is_null() | (ids.str.strip_chars() == "").fill_null(False)
+        self._refuse(column, empty, f"is empty; give every row a {column} or remove the row")
+        return ids.alias(column)
+
+    def _concept(self, separator: str | None) -> pl.Series:
+        raw = self.raw["concept"]
+        if isinstance(raw.dtype, pl.List):
+            joiner = separator or ";"
+            skills = raw.cast(pl.List(pl.String))
+            clash = skills.list.eval(pl.element().str.contains(joiner, literal=True)).list.any().fill_null(False)
+            self._refuse(
+                "concept",
+                clash,
+                f"has a skill with {joiner!r} in its name, which joins the skills of a set; "
+                "choose another concept_separator",
+            )
+        elif separator is not None:
+            joiner = separator
+            skills = raw.cast(pl.String).str.split(separator)
+        else:
+            return self._ids("concept")
+        members = pl.element().str.strip_chars()
+        named = skills.list.eval(members.filter(members != "").unique().sort())
+        self._refuse(
+            "concept",
+            named.list.len().fill_null(0) == 0,
+            "names no skill; give every row a concept or remove it",
+        )
+        return named.list.join(joiner).alias("concept")
+
+    def _flags(self, column: str, needed: pl.Expr | pl.Series) -> pl.Series:
+        """0/1/true/false as integers; null where a flag is absent and not `needed`."""
+        text = self.raw[column].cast(pl.String).str.strip_chars().str.to_lowercase()
+        flags = text.replace_strict(_FLAGS, default=None, return_dtype=pl.Int8).alias(column)
+        absent = text.is_null() | (text == "").fill_null(False)
+        bad = flags.to_frame().select(flags.is_null() & (~absent | needed)).to_series()
+        self._refuse(column, bad, "is not 0, 1, true or false; recode the column")
+        return flags
+
+    def _correct(self, skipped: pl.Series | None) -> pl.Series:
+        if skipped is None:
+            return self._flags("correct", pl.lit(True))
+        correct = self._flags("correct", ~skipped)
+        self._refuse(
+            "correct",
+            skipped & correct.is_not_null(),
+            "stands in a row that is marked as skipped; a skipped offer has no answer, so clear one of the two",
+        )
+        return correct
+
+    def _order_of_rows(self, student: pl.Series) -> pl.Series:
+        order = student.to_frame().select(pl.int_range(pl.len()).over("student"))
+        return order.to_series().cast(pl.Int64).alias("time")
+
+    def _time(self) -> pl.Series:
+        raw = self.raw["time"]
+        if raw.dtype.is_temporal() and raw.dtype not in (pl.Duration, pl.Time):
+            time = raw.cast(pl.Datetime("us"))
+        elif raw.dtype.is_integer():
+            time = raw.cast(pl.Int64, strict=False)
+        elif raw.dtype.is_float():
+            time = raw.cast(pl.Float64)
+        elif raw.dtype in (pl.String, pl.Null):
+            time = _parse_time(raw.cast(pl.String))
+        else:
+            raise InputError(
+                f"{self.source}: column {self.theirs['time']!r} holds {raw.dtype}; "
+                "a time is a number or a date-time, so convert the column"
+            )
+        bad = time.is_null()
+        if time.dtype == pl.Float64:
+            bad = bad | ~time.is_finite().fill_null(True)
+        kind = "a date-time" if time.dtype == pl.Datetime else "a number or a date-time"
+        self._refuse(
+            "time",
+            bad,
+            f"does not parse as {kind}; write numbers or ISO date-times (2024-05-31 14:05:00) in every row, "
+            "or leave the column out to use the order of the rows",
+        )
+        return time.alias("time")
+
+
+def _parse_time(text: pl.Series) -> pl.Series:
+    """The reading of the column that fits most of its rows: whole numbers, numbers or one date format."""
+    text = text.str.strip_chars()
+
+    def date_time(style: str) -> pl.Series:
+        return text.str.to_datetime(style, time_unit="us", strict=False)
+
+    def zoned() -> pl.Series:
+        utc = text.str.to_datetime(_ZONED_FORMAT, time_unit="us", time_zone="UTC", strict=False)
+        return utc.dt.replace_time_zone(None)
+
+    def date(style: str) -> pl.Series:
+        return text.str.to_date(style, strict=False).cast(pl.Datetime("us"))
+
+    readings: list[Any] = [
+        lambda: text.cast(pl.Int64, strict=False),
+        lambda: text.cast(pl.Float64, strict=False),
+    ]
+    readings += [lambda style=style: date_time(style) for style in _DATE_TIME_FORMATS]
+    readings += [zoned, *(lambda style=style: date(style) for style in _DATE_FORMATS)]
+    best = readings[0]()
+    for reading in readings[1:]:
+        if not best.null_count():
+            break
+        other = reading()
+        if other.null_count() < best.null_count():
+            best = other
+    return best

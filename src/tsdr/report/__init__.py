@@ -1,0 +1,1 @@
+"""What people look at: plots and pages made from logs and results."""

@@ -1,0 +1,87 @@
+"""Plots, drawn to files."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from tsdr.files import replacing
+from tsdr.simulator import Floats, Simulation
+
+BANDS = np.linspace(0.1, 0.95, 7)
+
+
+def plot_selection(simulations: Sequence[Simulation], path: Path) -> None:
+    """Draw how the observed share of right answers departs from the true one, by band of truth and by gamma."""
+    gammas = [simulation.options["gamma"] for simulation in simulations]
+    colours = plt.get_cmap("viridis")(np.linspace(0.0, 0.85, len(simulations)))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), width_ratios=(1.5, 1), layout="constrained")
+    for simulation, gamma, colour in zip(simulations, gammas, colours, strict=True):
+        centre, departure, error = observed_departure(simulation)
+        left.errorbar(
+            centre,
+            100 * departure,
+            100 * 1.96 * error,
+            color=colour,
+            marker="o",
+            markersize=4,
+            label=f"{gamma:g}",
+        )
+    left.axhline(0, color="0.6", linewidth=0.8)
+    left.set_xlabel("true probability of success in the concept (band)")
+    left.set_ylabel("observed minus true share right, points")
+    left.set_title("Within a band: logged answers against the truth", fontsize=10)
+    left.legend(title="gamma", fontsize=8, title_fontsize=8, ncols=3, loc="upper center")
+    observed = [simulation.log.frame["correct"].mean() for simulation in simulations]
+    true = [_cells(simulation).mean() for simulation in simulations]
+    right.plot(gammas, observed, marker="o", color="tab:red", label="observed: logged answers")
+    right.plot(gammas, true, marker="s", color="tab:blue", label="true: every concept at every step")
+    right.set_xlabel("gamma, how strongly students skip")
+    right.set_ylabel("share right")
+    right.set_title("Over the whole log", fontsize=10)
+    right.legend(fontsize=8)
+    students = len(simulations[0].truth.student)
+    figure.suptitle(
+        f"What a selected log shows, and what is true ({students:,} simulated students, bars: 95 %)",
+        fontsize=11,
+    )
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=150, format="png")
+    plt.close(figure)
+
+
+def observed_departure(simulation: Simulation) -> tuple[Floats, Floats, Floats]:
+    """For each band of true success: its mean truth over all cells, how far logged answers are off, its error.
+
+    A band holds the cells (student, step, concept) whose concept-level truth lies in it; the logged answers of
+    the band are those given in such cells. The standard error is that of a share of independent answers.
+    """
+    truth = simulation.truth
+    cells = _cells(simulation)
+    logged = simulation.log.frame
+    concept = logged["concept"].replace_strict({name: i for i, name in enumerate(truth.concept.tolist())})
+    at_logged = cells[np.arange(len(cells)), concept.to_numpy()]
+    correct = logged["correct"].to_numpy()
+    centre, departure, error = [], [], []
+    for low, high in pairwise(BANDS):
+        in_band = (at_logged >= low) & (at_logged < high)
+        if not in_band.any():
+            continue
+        share = correct[in_band].mean()
+        mean_truth = cells[(cells >= low) & (cells < high)].mean()
+        centre.append(mean_truth)
+        departure.append(share - mean_truth)
+        error.append(np.sqrt(share * (1 - share) / in_band.sum()))
+    return np.array(centre), np.array(departure), np.array(error)
+
+
+def _cells(simulation: Simulation) -> Floats:
+    """The true probabilities at the log's steps, in the order of its rows: [interactions, concepts]."""
+    truth = simulation.truth
+    steps = np.arange(truth.probability.shape[1]) < truth.length[:, None]
+    return truth.probability[steps]

@@ -1,0 +1,102 @@
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from tsdr import read_log
+from tsdr.cli import main
+
+
+class Run(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def tsdr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
+    """Run a command as its user does, its output piped."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments: str | Path) -> Run:
+        monkeypatch.setattr(sys, "argv", ["tsdr", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return Run(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("csv") / "their log.csv"
+    rows = [f"u{s},i{i},{i % 3};{i % 2},{(s + i) % 2},2024-05-{i + 1:02}" for s in range(5) for i in range(6)]
+    path.write_text("user_id,item,skills,score,day\n" + "\n".join(rows))
+    return path
+
+
+MAPPING = ["--column=student=user_id", "--column=question=item", "--column=concept=skills", "--column=correct=score"]
+
+
+def test_inspect_reads_a_users_own_columns(csv: Path, tsdr: Callable[..., Run]) -> None:
+    run = tsdr("inspect", csv, *MAPPING, "--column", "time=day", "--concept-separator", ";")
+    assert run.code == 0, run.err
+    assert "students               5" in run.out
+    assert "share right            50.0%" in run.out
+    assert "Nothing looks wrong" in run.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--column", "time=when"], "'when' (our 'time') is missing"),
+        (["--column", "student=item"], "both mapped to 'student'"),
+        (["--column", "student"], "equals sign"),
+        (["--column", "time=skills"], "mapped to both"),
+        (["--separator", "\t"], "is missing"),
+        (["--colum", "x=y"], "No such option"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence_and_exit_code_2(
+    csv: Path, arguments: list[str], words: str, tsdr: Callable[..., Run]
+) -> None:
+    run = tsdr("inspect", csv, *MAPPING, *arguments)
+    assert run.code == 2
+    assert words in " ".join(run.err.replace("│", " ").split())
+    assert "Traceback" not in run.err
+
+
+def test_simulate_writes_the_folder(tmp_path: Path, tsdr: Callable[..., Run]) -> None:
+    run = tsdr("simulate", "--gamma", "0.8", "--students", "30", "--seed", "4", "--out", tmp_path / "sim")
+    assert run.code == 0, run.err
+    log = read_log(tmp_path / "sim" / "log.parquet")
+    assert f"{len(log):,} interactions" in run.out
+    assert np.load(tmp_path / "sim" / "truth.npz")["length"].sum() == len(log)
+    again = tsdr("simulate", "--gamma", "0", "--recommender", "--students", "30", "--out", tmp_path / "sim")
+    assert "and 0 skipped offers" in again.out
+
+
+def test_simulate_refuses_what_cannot_be(tmp_path: Path, tsdr: Callable[..., Run]) -> None:
+    assert tsdr("simulate", "--gamma", "2", "--out", tmp_path).code == 2
+    run = tsdr("simulate", "--concepts", "300", "--out", tmp_path)
+    assert run.code == 2
+    assert "300 concepts need as many questions" in run.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_installed_command_runs_the_demo_and_leaves_a_log_and_a_picture(tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("tsdr")
+    run = subprocess.run(
+        [command, "demo", "--out", "demo"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "demo" / "selection.png").stat().st_size > 10_000
+    assert (tmp_path / "demo" / "log" / "truth.npz").exists()
+    assert "skipped offers" in run.stdout

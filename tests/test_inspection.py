@@ -1,0 +1,54 @@
+import polars as pl
+import pytest
+
+from conftest import RealLogs
+from tsdr import Log, inspect_log, simulate
+
+
+def frame(students: int = 4, answers: int = 8) -> pl.DataFrame:
+    rows = [(f"s{s}", f"q{i}", f"c{i % 3}", (s + i) % 2, i) for s in range(students) for i in range(answers)]
+    return pl.DataFrame(rows, ["student", "question", "concept", "correct", "time"], orient="row")
+
+
+def test_counts_are_those_of_a_small_log_by_hand() -> None:
+    skipped = pl.DataFrame({"student": ["s0"], "question": ["q9"], "concept": ["c9"], "time": [9], "skipped": [True]})
+    rows = frame(4, 8).filter(~((pl.col("student") == "s3") & (pl.col("time") > 5)))
+    offers = pl.concat([rows.with_columns(skipped=pl.lit(False)), skipped], how="diagonal_relaxed")
+    found = inspect_log(Log(offers))
+    assert (found.students, found.questions, found.concepts, found.interactions) == (4, 9, 4, 30)
+    assert found.share_right == pytest.approx(0.5)
+    assert found.answers_a_student == (6, 6, 8, 8, 8)
+    assert found.skipped_offers == 1
+    # answers by concept: c0 and c1 11 and 12 (s3 lacks times 6 and 7), c2 8, c9 0
+    assert found.busiest_tenth_share == pytest.approx(11 / 30)
+    assert found.quieter_half_share == pytest.approx(8 / 30)
+    assert found.rare_concepts == 2
+    assert found.oddity is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: pl.concat([f, f.with_columns(concept=pl.lit("other"))]), "one row a skill"),
+        (lambda f: pl.concat([f, f.head(3)]), "3 rows repeat"),
+        (lambda f: f.with_columns(correct=pl.lit(1)), "Every answer is 1"),
+        (lambda f: f.with_columns(concept=pl.format("{}{}", "student", "time")), "concept of their own"),
+        (lambda f: f.with_columns(student=pl.int_range(pl.len()) // 2), "16 of 16 students"),
+        (
+            lambda f: f.with_columns(concept=pl.when(pl.col("student") == "s1").then(pl.lit("x")).otherwise("concept")),
+            "several concepts",
+        ),
+        (lambda f: f.with_columns(time=pl.lit(0)), "have the time of the one before"),
+        (lambda f: f.with_columns(skipped=pl.lit(True), correct=None), "nothing to learn"),
+    ],
+)
+def test_the_first_thing_that_looks_wrong_is_named(change: object, words: str) -> None:
+    assert callable(change)
+    oddity = inspect_log(Log(change(frame()))).oddity
+    assert oddity is not None
+    assert words in oddity
+
+
+def test_a_simulated_and_a_real_log_look_right(real_logs: RealLogs) -> None:
+    assert inspect_log(simulate(students=100).offers()).oddity is None
+    assert inspect_log(real_logs.read("statics")).interactions == 189_297

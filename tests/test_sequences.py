@@ -1,0 +1,161 @@
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tsdr import Batch, Folds, InputError, Log, Sequences, Vocabulary
+
+
+def log_of(lengths: dict[str, int], concepts: int = 3) -> Log:
+    """Students with so many answers each; answer i has question q{i}, and is right if i is even."""
+    rows = [(student, f"q{i:03d}", f"c{i % concepts}", 1 - i % 2) for student, n in lengths.items() for i in range(n)]
+    return Log(pl.DataFrame(rows, ["student", "question", "concept", "correct"], orient="row"))
+
+
+def interactions(sequences: Sequences) -> dict[str, list[tuple[str, str, int]]]:
+    """Read the tensors back, by a plain loop: student to (question, concept, correct)."""
+    read: dict[str, list[tuple[str, str, int]]] = {}
+    batch, vocabulary = sequences.batch, sequences.vocabulary
+    for row, student in enumerate(sequences.student):
+        for step in range(batch.mask.shape[1]):
+            if batch.mask[row, step]:
+                question = vocabulary.questions[int(batch.question[row, step])]
+                concept = vocabulary.concepts[int(batch.concept[row, step])]
+                read.setdefault(student, []).append((question, concept, int(batch.correct[row, step])))
+    return read
+
+
+def expected(log: Log) -> dict[str, list[tuple[str, str, int]]]:
+    return {
+        student: list(log.answered.filter(student=student).select("question", "concept", "correct").rows())
+        for student in log.students
+    }
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 23), min_size=1),
+    st.integers(1, 9),
+    st.integers(1, 6),
+)
+@settings(max_examples=60, deadline=None)
+def test_sequences_hold_what_the_log_holds(lengths: dict[str, int], window: int, minimum: int) -> None:
+    log = log_of(lengths)
+    kept = {student: rows for student, rows in expected(log).items() if len(rows) >= minimum}
+    latest = Sequences.from_log(log, window=window, minimum=minimum)
+    assert interactions(latest) == {student: rows[-window:] for student, rows in kept.items()}
+    assert latest.dropped.short_students == len(lengths) - len(kept)
+    assert latest.dropped.earlier_interactions == sum(max(0, len(rows) - window) for rows in kept.values())
+    windows = Sequences.from_log(log, window=window, minimum=minimum, history="windows")
+    assert interactions(windows) == kept
+    assert len(windows) == sum(-(-len(rows) // window) for rows in kept.values())
+
+
+def test_masks_are_right_padded_and_positions_count_the_whole_history() -> None:
+    sequences = Sequences.from_log(log_of({"a": 7, "b": 2}), window=4, minimum=1, history="windows")
+    assert sequences.student == ("a", "a", "b")
+    assert sequences.batch.mask.tolist() == [[True, True, True, False], [True] * 4, [True, True, False, False]]
+    assert sequences.position.tolist() == [[0, 1, 2, 0], [3, 4, 5, 6], [0, 1, 0, 0]]
+    for tensor in (sequences.batch.concept, sequences.batch.question, sequences.batch.correct):
+        assert tensor.dtype == torch.long
+        assert not tensor[~sequences.batch.mask].any()
+
+
+def test_skipped_offers_are_left_out_and_counted() -> None:
+    log = log_of({"a": 6})
+    offers = Log(
+        log.frame.with_columns(skipped=pl.col("time") == 2, correct=pl.when(pl.col("time") != 2).then("correct"))
+    )
+    sequences = Sequences.from_log(offers)
+    assert sequences.dropped.skipped_offers == 1
+    assert [question for question, _, _ in interactions(sequences)["a"]] == ["q000", "q001", "q003", "q004", "q005"]
+    assert "q002" in sequences.vocabulary.questions
+
+
+def test_unknown_concepts_are_an_error_or_skipped_and_unknown_questions_average() -> None:
+    known = Vocabulary.fit(log_of({"a": 6}, concepts=2))
+    other = log_of({"b": 9}, concepts=3)
+    with pytest.raises(InputError, match=r"'c2'.*3 interactions.*unknown=\"skip\""):
+        Sequences.from_log(other, known)
+    sequences = Sequences.from_log(other, known, unknown="skip")
+    assert sequences.dropped.unknown_concepts == 3
+    assert sequences.position.tolist() == [[0, 1, 3, 4, 6, 7]]
+    assert sequences.batch.question.tolist() == [[0, 1, 3, 4, -1, -1]]
+    assert sequences.unknown_questions == 2
+
+
+def test_nothing_left_is_no_crash() -> None:
+    sequences = Sequences.from_log(log_of({"a": 2}))
+    assert len(sequences) == 0
+    assert list(sequences.batches()) == []
+
+
+def test_batches_hold_every_sequence_once_in_any_order() -> None:
+    sequences = Sequences.from_log(log_of({f"s{i}": 5 + i for i in range(10)}))
+
+    def lengths(batches: list[Batch]) -> list[int]:
+        return [int(length) for batch in batches for length in batch.mask.sum(1)]
+
+    plain = list(sequences.batches(4))
+    shuffled = list(sequences.batches(4, torch.Generator().manual_seed(3)))
+    assert [len(batch) for batch in plain] == [4, 4, 2]
+    assert lengths(plain) == list(range(5, 15))
+    assert lengths(shuffled) != lengths(plain)
+    assert sorted(lengths(shuffled)) == lengths(plain)
+    again = list(sequences.batches(4, torch.Generator().manual_seed(3)))
+    assert lengths(again) == lengths(shuffled)
+
+
+def test_select_keeps_the_students_asked_for() -> None:
+    log = log_of({"a": 5, "b": 6, "c": 7})
+    selected = Sequences.from_log(log).select(["c", "a", "absent"])
+    assert interactions(selected) == {student: expected(log)[student] for student in ("a", "c")}
+    assert selected.position.shape == selected.batch.mask.shape
+
+
+@given(st.integers(5, 60), st.integers(2, 5), st.integers(0, 3))
+@settings(max_examples=40, deadline=None)
+def test_folds_test_every_student_once_and_never_mix(students: int, folds: int, seed: int) -> None:
+    names = [f"s{i}" for i in range(students)]
+    assignment = Folds.by_student(names, folds, seed=seed)
+    assert sorted(name for split in assignment.splits for name in split.test) == sorted(names)
+    for split in assignment.splits:
+        assert sorted([*split.train, *split.validation, *split.test]) == sorted(names)
+        assert len(split.validation) == round(0.1 * (students - len(split.test)))
+        assert abs(len(split.test) - students / folds) < 1
+
+
+def test_folds_depend_on_the_seed_and_not_on_the_order_of_students() -> None:
+    names = [f"s{i}" for i in range(50)]
+    assert Folds.by_student(names, seed=1) == Folds.by_student(names[::-1], seed=1)
+    assert Folds.by_student(names, seed=1) != Folds.by_student(names, seed=2)
+
+
+def test_folds_are_written_and_read_back(tmp_path: Path) -> None:
+    folds = Folds.by_student([f"ß{i}" for i in range(23)], 3)
+    folds.write(tmp_path / "folds.json")
+    assert Folds.read(tmp_path / "folds.json") == folds
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "not a fold assignment"),
+        ("[]", "not a fold assignment"),
+        ('{"seed": 1, "folds": [{"train": ["a"]}]}', "not a fold assignment"),
+        ('{"seed": 1, "folds": [{"train": ["a", "b"], "validation": [], "test": ["b"]}]}', "two groups"),
+    ],
+)
+def test_a_broken_assignment_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+    (tmp_path / "folds.json").write_text(text)
+    with pytest.raises(InputError, match=f"folds.json.*{reason}"):
+        Folds.read(tmp_path / "folds.json")
+
+
+@pytest.mark.parametrize("bad", [{"folds": 1}, {"folds": 11}, {"validation": 1.0}])
+def test_impossible_folds_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        Folds.by_student([f"s{i}" for i in range(10)], **bad)
