@@ -1,6 +1,6 @@
 """The simulator's counts beside the paper's, as the table in docs/simulator.md.
 
-    python -m benchmarks.paper_counts
+python -m benchmarks.paper_counts
 """
 
 import statistics

@@ -56,11 +56,11 @@ def test_inspect_reads_a_users_own_columns(csv: Path, tsdr: Callable[..., Run]) 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--column", "time=when"], "'when' (our 'time') is missing"),
+        (["--column", "time=when"], "'when', for our 'time', is missing"),
         (["--column", "student=item"], "both mapped to 'student'"),
         (["--column", "student"], "equals sign"),
         (["--column", "time=skills"], "mapped to both"),
-        (["--separator", "\t"], "is missing"),
+        (["--separator", "\t"], "separated by something else"),
         (["--colum", "x=y"], "No such option"),
     ],
 )
@@ -89,6 +89,14 @@ def test_simulate_refuses_what_cannot_be(tmp_path: Path, tsdr: Callable[..., Run
     assert run.code == 2
     assert "300 concepts need as many questions" in run.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path, tsdr: Callable[..., Run]) -> None:
+    (tmp_path / "[file]").write_text("in the way")
+    run = tsdr("simulate", "--students", "5", "--out", tmp_path / "[file]" / "sim")
+    assert run.code == 2
+    assert "[file]" in run.err
+    assert "Traceback" not in run.err
 
 
 def test_the_installed_command_runs_the_demo_and_leaves_a_log_and_a_picture(tmp_path: Path) -> None:

@@ -104,6 +104,11 @@ def test_a_log_is_the_same_from_every_format(tmp_path: Path) -> None:
     assert read_log(tmp_path / "semicolons.csv", columns, separator=";") == expected
 
 
+def test_a_spreadsheets_byte_order_mark_and_line_ends_are_understood(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_bytes("\ufeffstudent,concept,correct\r\na,c,1\r\nb,c,0\r\n".encode())
+    assert read_log(tmp_path / "log.csv").frame["correct"].to_list() == [1, 0]
+
+
 def test_without_question_and_time_the_concept_and_the_order_of_rows_stand_in() -> None:
     frame = pl.DataFrame({"student": ["b", "a", "b"], "concept": ["x", "y", "z"], "correct": [1, 0, 1]})
     assert Log(frame).frame.rows() == [("a", "y", "y", 0, 0), ("b", "x", "x", 1, 0), ("b", "z", "z", 1, 1)]

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 from rich.console import Console
+from rich.text import Text
 
 from tsdr.errors import InputError
 from tsdr.inspection import inspect_log
@@ -20,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-console = Console()
+console = Console(markup=False, highlight=False)  # what users name their files is not markup
 
 LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="CSV, TSV or Parquet, gzipped or not.")]
 Columns = Annotated[
@@ -90,6 +91,8 @@ def main() -> None:
         app()
     except InputError as error:
         _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except ValidationError as error:
         _fail("; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()))
 
@@ -109,5 +112,5 @@ def _read(path: Path, columns: list[str] | None, concept_separator: str | None, 
 
 
 def _fail(message: str) -> None:
-    Console(stderr=True).print(f"[bold red]error:[/] {message}", soft_wrap=True, highlight=False)
+    Console(stderr=True).print(Text.assemble(("error:", "bold red"), " ", message), soft_wrap=True)
     sys.exit(2)

@@ -148,9 +148,14 @@ def _resolve_columns(found: list[str], asked: Mapping[str, str], source: str) ->
         theirs.setdefault(ours, ours)
     for ours, name in theirs.items():
         if name not in found:
+            advice = (
+                "Is it separated by something else? Say so with separator=... or --separator"
+                if len(found) == 1
+                else f"Name the right one with columns={{{ours!r}: ...}} or --column {ours}=..."
+            )
             raise InputError(
-                f"{source}: column {name!r} (our {ours!r}) is missing; the file has {', '.join(map(repr, found))}. "
-                f"Name the right one with columns={{{ours!r}: ...}} or --column {ours}=..."
+                f"{source}: column {name!r}, for our {ours!r}, is missing; "
+                f"the file has {', '.join(map(repr, found))}. {advice}"
             )
         if f"{name}_duplicated_0" in found:
             raise InputError(f"{source}: has two columns named {name!r}; rename one of them")

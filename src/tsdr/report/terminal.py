@@ -2,6 +2,7 @@
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tsdr.inspection import Inspection
 
@@ -15,6 +16,6 @@ def show_inspection(inspection: Inspection, console: Console) -> None:
         table.add_row(name, value)
     console.print(table)
     if inspection.oddity:
-        console.print(f"\n[bold yellow]Looks wrong:[/] {inspection.oddity}", soft_wrap=True)
+        console.print(Text.assemble("\n", ("Looks wrong:", "bold yellow"), " ", inspection.oddity), soft_wrap=True)
     else:
         console.print("\nNothing looks wrong.")
