@@ -9,11 +9,19 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
+from tsdr.backbones import backbone_names
+from tsdr.backbones.checks import check_backbone
 from tsdr.errors import InputError
+from tsdr.evaluation.crossval import cross_validate, cross_validate_baselines
+from tsdr.evaluation.records import RecordFolder
 from tsdr.inspection import inspect_log
 from tsdr.log import Log, read_log
-from tsdr.report.terminal import show_inspection
+from tsdr.report.progress import TrainingProgress
+from tsdr.report.terminal import show_audit, show_inspection, show_records
+from tsdr.sequences import Folds, Sequences
 from tsdr.simulator import Recommender, simulate
+from tsdr.training.bundle import fit_bundle, read_bundle
+from tsdr.training.trainer import Device, TrainingOptions
 
 app = typer.Typer(
     help="Debiased knowledge tracing: what students really know, from selected logs.",
@@ -32,6 +40,11 @@ ConceptSeparator = Annotated[
     str | None,
     typer.Option(help="What separates several skills in the concept column; together they are one concept."),
 ]
+BackboneName = Annotated[str, typer.Option(help=f"One of {', '.join(backbone_names())}.")]
+Size = Annotated[str | None, typer.Option(help="paper or light; the backbone's default if left out.")]
+Window = Annotated[int, typer.Option(min=2, help="How many of a student's latest answers are used.")]
+Minimum = Annotated[int, typer.Option(min=2, help="Students with fewer answers are left out.")]
+DeviceName = Annotated[Device, typer.Option(help="Where to compute.")]
 Separator = Annotated[
     str | None,
     typer.Option(help="What separates the columns of a text file, if not a comma (.csv) or a tab."),
@@ -75,6 +88,98 @@ def simulate_command(
     )
 
 
+@app.command("audit")
+def audit_command(
+    name: Annotated[str | None, typer.Argument(help="A registered backbone, such as akt.")] = None,
+    model: Annotated[Path | None, typer.Option(metavar="BUNDLE", help="A trained model instead.")] = None,
+) -> None:
+    """Prove that no prediction of a model sees the future, and that it keeps the rest of the contract."""
+    if (name is None) == (model is None):
+        raise InputError("name a backbone to audit, or a trained model with --model; one of the two")
+    audit = check_backbone(read_bundle(model).model if model else str(name))
+    show_audit(audit, console)
+    if not audit.passed:
+        raise typer.Exit(1)
+
+
+@app.command("fit")
+def fit_command(
+    log: LogFile,
+    out: Annotated[Path, typer.Option(metavar="BUNDLE", help="Folder for the trained model.")],
+    backbone: BackboneName = "simplekt",
+    size: Size = None,
+    validation: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of students to stop by.")] = 0.1,
+    window: Window = 50,
+    minimum: Minimum = 5,
+    seed: Annotated[int, typer.Option(min=0)] = 42,
+    device: DeviceName = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted run.")] = False,
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Train a model on all students but the validation share, and write it as a bundle."""
+    training = TrainingOptions(seed=seed, device=device)
+    sequences = Sequences.from_log(_read(log, column, concept_separator, separator), window=window, minimum=minimum)
+    with TrainingProgress(training, console) as progress:
+        bundle = fit_bundle(
+            sequences,
+            backbone=backbone,
+            options=_options(size),
+            training=training,
+            validation=validation,
+            checkpoint=out.with_name(f"{out.name}.checkpoint"),
+            resume=resume,
+            on_epoch=progress.epoch,
+        )
+    bundle.write(out)
+    out.with_name(f"{out.name}.checkpoint").unlink(missing_ok=True)
+    console.print(
+        f"{out}: {backbone}, {bundle.training['epochs']} epochs, validation AUC "
+        f"{bundle.training['validation_auc']:.4f} on {bundle.training['validation_students']} students",
+        soft_wrap=True,
+    )
+
+
+@app.command("evaluate")
+def evaluate_command(
+    log: LogFile,
+    backbone: BackboneName = "simplekt",
+    size: Size = None,
+    folds: Annotated[int, typer.Option(min=2)] = 5,
+    out: Annotated[Path, typer.Option(help="Folder for the records, one a fold.")] = Path("runs/evaluate"),
+    name: Annotated[
+        str | None, typer.Option(help="What to call the log in the records; its file name if left out.")
+    ] = None,
+    window: Window = 50,
+    minimum: Minimum = 5,
+    seed: Annotated[int, typer.Option(min=0)] = 42,
+    device: DeviceName = "auto",
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Cross-validate a model by student, beside baselines; folds that have a record are not run again."""
+    training = TrainingOptions(seed=seed, device=device)
+    sequences = Sequences.from_log(_read(log, column, concept_separator, separator), window=window, minimum=minimum)
+    assignment = Folds.by_student(sequences.student, folds, seed=seed)
+    dataset = name or log.name.split(".")[0]
+    records = RecordFolder(out)
+    done = list(cross_validate_baselines(sequences, assignment, dataset=dataset, records=records))
+    with TrainingProgress(training, console, folds) as progress:
+        done += cross_validate(
+            sequences,
+            assignment,
+            dataset=dataset,
+            backbone=backbone,
+            options=_options(size),
+            training=training,
+            records=records,
+            on_epoch=progress.fold_epoch,
+        )
+    show_records(done, console)
+
+
 @app.command("demo")
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder for what the demo makes.")] = Path("runs/demo"),
@@ -109,6 +214,10 @@ def _read(path: Path, columns: list[str] | None, concept_separator: str | None, 
             )
         mapping[ours] = theirs
     return read_log(path, mapping, concept_separator=concept_separator, separator=separator)
+
+
+def _options(size: str | None) -> dict[str, str]:
+    return {} if size is None else {"size": size}
 
 
 def _fail(message: str) -> None:

@@ -1,8 +1,8 @@
 """From a log to what a model reads: padded tensors, one row a student, and folds by student."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
@@ -34,9 +34,13 @@ class Batch:
     def __len__(self) -> int:
         return self.mask.shape[0]
 
+    def map(self, function: Callable[[Tensor], Tensor]) -> "Batch":
+        """The batch with a function applied to each of its tensors."""
+        return Batch(*(function(getattr(self, field.name)) for field in fields(self)))
+
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
-        return Batch(*(getattr(self, field.name).to(device) for field in fields(self)))
+        return self.map(lambda tensor: tensor.to(device))
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class Sequences:
     vocabulary: Vocabulary
     dropped: Dropped
     unknown_questions: int
+    window: int
+    minimum: int
 
     @classmethod
     def from_log(
@@ -101,10 +107,12 @@ class Sequences:
             short_students=len(log.students) - long_enough["student"].n_unique(),
             earlier_interactions=long_enough.height - kept.height,
         )
-        return cls._padded(kept, window, vocabulary, dropped)
+        return cls._padded(kept, window, minimum, vocabulary, dropped)
 
     @classmethod
-    def _padded(cls, kept: pl.DataFrame, window: int, vocabulary: Vocabulary, dropped: Dropped) -> "Sequences":
+    def _padded(
+        cls, kept: pl.DataFrame, window: int, minimum: int, vocabulary: Vocabulary, dropped: Dropped
+    ) -> "Sequences":
         """Lay the interactions out: the last window of a student is full, its first one may be shorter."""
         kept = kept.with_columns(
             row=pl.struct("student", (pl.col("left") - 1) // window).rle_id().cast(pl.Int64),
@@ -127,6 +135,8 @@ class Sequences:
             vocabulary=vocabulary,
             dropped=dropped,
             unknown_questions=int((kept["question"] == UNKNOWN_QUESTION).sum()),
+            window=window,
+            minimum=minimum,
         )
 
     def __len__(self) -> int:
@@ -137,19 +147,17 @@ class Sequences:
         wanted = set(students)
         rows = torch.tensor([i for i, student in enumerate(self.student) if student in wanted], dtype=torch.long)
         batch = self.batch_of(rows)
-        return Sequences(
+        return replace(
+            self,
             batch=batch,
             student=tuple(self.student[i] for i in rows.tolist()),
             position=self.position[rows],
-            vocabulary=self.vocabulary,
-            dropped=self.dropped,
             unknown_questions=int(((batch.question == UNKNOWN_QUESTION) & batch.mask).sum()),
         )
 
     def batch_of(self, rows: Tensor) -> Batch:
         """The batch of these rows."""
-        whole = self.batch
-        return Batch(whole.concept[rows], whole.question[rows], whole.correct[rows], whole.mask[rows])
+        return self.batch.map(lambda tensor: tensor[rows])
 
     def batches(self, size: int = 64, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """The sequences in batches of `size`, in a random order if a `generator` is given."""
@@ -165,6 +173,13 @@ class Split:
     train: tuple[str, ...]
     validation: tuple[str, ...]
     test: tuple[str, ...]
+
+    @classmethod
+    def hold_out(cls, students: Sequence[str], validation: float = 0.1, *, seed: int = 42) -> "Split":
+        """All students for training but a `validation` share, drawn by the seed from the set of ids."""
+        names = np.random.default_rng(seed).permutation(np.array(sorted(set(students))))
+        held_out = max(1, round(validation * len(names)))
+        return cls(tuple(np.sort(names[held_out:]).tolist()), tuple(np.sort(names[:held_out]).tolist()), ())
 
 
 @dataclass(frozen=True)

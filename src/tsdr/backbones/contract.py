@@ -1,0 +1,133 @@
+"""What every knowledge-tracing model offers, so that training, audit and serving are written once."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from tsdr.errors import InputError
+from tsdr.sequences import Batch, Sequences
+
+# Targets are answered in chunks of so many rows (sequences x steps x targets), about what a plain forward of 64
+# sequences of 50 steps has: memory then does not grow with the number of concepts.
+CHUNK_ROWS = 4096
+
+History = TypeVar("History")
+
+
+class Backbone(nn.Module, ABC, Generic[History]):
+    """A knowledge-tracing model. Row j of what it returns depends on the interactions before j only.
+
+    A step is counted from 0; step T of T interactions is the one after all of them. A step beyond the end of a
+    shorter sequence counts as the step after its last interaction. A target is a concept, at a question or (no
+    question, or -1) at average difficulty.
+    """
+
+    def __init__(self, n_concepts: int, n_questions: int) -> None:
+        super().__init__()
+        if n_concepts < 1 or n_questions < 1:
+            raise InputError(f"a model needs a concept and a question at least, not {n_concepts} and {n_questions}")
+        self.n_concepts = n_concepts
+        self.n_questions = n_questions
+
+    @abstractmethod
+    def encode(self, batch: Batch) -> History:
+        """Cache what the history gives to later steps; row j depends on interactions up to j."""
+
+    @abstractmethod
+    def retrieve(
+        self, history: History, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
+    ) -> Tensor:
+        """The state [B, M, K, d] that `answer` reads for targets [B, M, K]."""
+
+    @abstractmethod
+    def answer_rows(self, history: History, concept: Tensor, question: Tensor | None, steps: Tensor) -> Tensor:
+        """Success logits [B, M, K] of targets [B, M, K] at steps [B, M], all at once."""
+
+    @abstractmethod
+    def summary(self, history: History) -> Tensor:
+        """A state [B, T, d] of the history before each step, with no target in it.
+
+        It does not move the model: gradients reach parameters that serve the summary alone, if there are any.
+        """
+
+    @abstractmethod
+    def append(self, history: History, concept: Tensor, question: Tensor, correct: Tensor) -> History:
+        """The history with one more interaction [B] at the end of each sequence."""
+
+    @abstractmethod
+    def steps_of(self, history: History) -> int:
+        """T, the number of steps that the history was encoded for."""
+
+    def penalty(self, batch: Batch) -> Tensor:
+        """The model's own regulariser, to be added to the loss of a batch."""
+        return torch.zeros((), device=batch.mask.device)
+
+    def prepare(self, train: Sequences) -> None:
+        """Take statistics of the training split into buffers, where the model needs any."""
+
+    def answer(
+        self, history: History, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
+    ) -> Tensor:
+        """Success logits for any targets, given the history strictly before their step.
+
+        `concept` and `question` are [B, T, K]; with `steps` [B, M], they are [B, M, K] at the chosen steps. The
+        history is not encoded again, and targets are taken in chunks, so that memory does not grow with K.
+        """
+        if steps is None:
+            steps = torch.arange(self.steps_of(history), device=concept.device).expand(concept.shape[0], -1)
+        if concept.shape[:2] != steps.shape or (question is not None and question.shape != concept.shape):
+            raise InputError(
+                f"targets {tuple(concept.shape)} do not fit steps {tuple(steps.shape)}: concept and question are "
+                "[batch, steps, targets]"
+            )
+        size = max(1, CHUNK_ROWS // max(1, steps.numel()))
+        if size >= concept.shape[2]:
+            return self.answer_rows(history, concept, question, steps)
+        chunks = [
+            self.answer_rows(history, concept[..., at : at + size], _chunk(question, at, size), steps)
+            for at in range(0, concept.shape[2], size)
+        ]
+        return torch.cat(chunks, dim=2)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Success logits [B, T] of the observed targets."""
+        history = self.encode(batch)
+        return self.answer(history, batch.concept[..., None], batch.question[..., None]).squeeze(2)
+
+
+AnyBackbone = Backbone[Any]
+_REGISTRY: dict[str, type[AnyBackbone]] = {}
+
+
+def register_backbone(name: str) -> Callable[[type[AnyBackbone]], type[AnyBackbone]]:
+    """Class decorator: make a backbone known by name to training, evaluation, audit and serving."""
+
+    def register(cls: type[AnyBackbone]) -> type[AnyBackbone]:
+        if name in _REGISTRY and _REGISTRY[name].__qualname__ != cls.__qualname__:
+            raise InputError(f"there is a backbone named {name!r} already; choose another name")
+        _REGISTRY[name] = cls
+        return cls
+
+    return register
+
+
+def backbone_names() -> tuple[str, ...]:
+    """The names of all registered backbones."""
+    return tuple(_REGISTRY)
+
+
+def build_backbone(name: str, *, n_concepts: int, n_questions: int, **options: Any) -> AnyBackbone:
+    """Build a registered backbone by name; options are those of its class."""
+    if name not in _REGISTRY:
+        raise InputError(f"there is no backbone {name!r}; choose from {', '.join(_REGISTRY)}")
+    try:
+        return _REGISTRY[name](n_concepts, n_questions, **options)
+    except TypeError as error:
+        raise InputError(f"backbone {name!r} cannot be built with {options}: {error}") from error
+
+
+def _chunk(question: Tensor | None, at: int, size: int) -> Tensor | None:
+    return None if question is None else question[..., at : at + size]

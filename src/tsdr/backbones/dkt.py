@@ -1,0 +1,84 @@
+"""DKT: a recurrent network over answers, one output a concept."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from tsdr.backbones.contract import Backbone, register_backbone
+from tsdr.sequences import Batch
+
+
+@dataclass(frozen=True)
+class DKTHistory:
+    """The LSTM's hidden state before each step, [B, T + 1, d], and its cell state after all, [B, d]."""
+
+    hidden: Tensor
+    cell: Tensor
+    length: Tensor
+
+
+@register_backbone("dkt")
+class DKT(Backbone[DKTHistory]):
+    """Deep knowledge tracing (Piech et al., 2015).
+
+    h_t = LSTM(h_{t-1}, embedding of (c_t, r_t)); the answer to concept c at step t + 1 has logit
+    w_c · dropout(h_t) + b_c. It knows no questions: `size` and `n_questions` change nothing.
+    """
+
+    def __init__(
+        self, n_concepts: int, n_questions: int, *, d: int = 64, dropout: float = 0.05, size: str = "paper"
+    ) -> None:
+        super().__init__(n_concepts, n_questions)
+        self.interaction = nn.Embedding(2 * n_concepts, d)
+        self.lstm = nn.LSTM(d, d, batch_first=True)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(d, n_concepts)
+
+    def encode(self, batch: Batch) -> DKTHistory:
+        """One pass of the LSTM over the answers."""
+        length = batch.mask.sum(1)
+        inputs = self.interaction(2 * batch.concept + batch.correct)
+        packed = pack_padded_sequence(inputs, length.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+        after, (_, cell) = self.lstm(packed)
+        hidden, _ = pad_packed_sequence(after, batch_first=True, total_length=batch.mask.shape[1])
+        begun = (length > 0)[:, None]  # packing wants one step at least; an empty history has none
+        return DKTHistory(nn.functional.pad(hidden, (0, 0, 1, 0)), cell[0] * begun, length)
+
+    def retrieve(
+        self, history: DKTHistory, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
+    ) -> Tensor:
+        """The hidden state before the step, whatever the target."""
+        state = history.hidden[:, :-1] if steps is None else self._at(history, steps)
+        return state[:, :, None].expand(-1, -1, concept.shape[2], -1)
+
+    def answer_rows(self, history: DKTHistory, concept: Tensor, question: Tensor | None, steps: Tensor) -> Tensor:
+        """The outputs of the target concepts: all of them at once, or, where few are asked, only theirs."""
+        state = self.dropout(self._at(history, steps))
+        if 4 * concept.shape[2] > self.n_concepts:
+            return self.output(state).gather(2, concept)
+        weights = nn.functional.embedding(concept, self.output.weight)
+        return torch.einsum("bmkd,bmd->bmk", weights, state) + self.output.bias[concept]
+
+    def summary(self, history: DKTHistory) -> Tensor:
+        """The hidden state before each step."""
+        return history.hidden[:, :-1].detach()
+
+    def append(self, history: DKTHistory, concept: Tensor, question: Tensor, correct: Tensor) -> DKTHistory:
+        """One more step of the LSTM."""
+        last = self._at(history, history.length[:, None])
+        inputs = self.interaction(2 * concept + correct)[:, None]
+        _, (hidden, cell) = self.lstm(inputs, (last.transpose(0, 1).contiguous(), history.cell[None].contiguous()))
+        grown = nn.functional.pad(history.hidden, (0, 0, 0, 1))
+        rows = torch.arange(len(concept), device=concept.device)
+        length = history.length + 1
+        return DKTHistory(grown.index_put((rows, length), hidden[0]), cell[0], length)
+
+    def steps_of(self, history: DKTHistory) -> int:
+        """The steps of the history."""
+        return history.hidden.shape[1] - 1
+
+    def _at(self, history: DKTHistory, steps: Tensor) -> Tensor:
+        at = torch.minimum(steps, history.length[:, None])
+        return history.hidden.gather(1, at[..., None].expand(-1, -1, history.hidden.shape[2]))

@@ -1,0 +1,1 @@
+"""How good predictions are: metrics, baselines, cross-validation, records."""

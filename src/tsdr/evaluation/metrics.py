@@ -1,0 +1,99 @@
+"""Metrics of predicted success against observed answers, pooled and per student."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from tsdr.backbones.contract import AnyBackbone
+from tsdr.sequences import Sequences
+
+Array = NDArray[Any]
+ECE_BINS = 10
+EVALUATION_BATCH = 256
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predicted success and observed answers, one a scored step: every step of a sequence but its first."""
+
+    success: Array
+    correct: Array
+    student: Array
+
+    @classmethod
+    def scored(cls, success: Array, sequences: Sequences) -> "Predictions":
+        """Pick the scored steps of predictions [sequences, steps]."""
+        mask = sequences.batch.mask.numpy().copy()
+        mask[:, :1] = False
+        student = np.unique(np.array(sequences.student, dtype=str), return_inverse=True)[1]
+        return cls(success[mask], sequences.batch.correct.numpy()[mask], np.repeat(student, mask.sum(1)))
+
+
+def predict(model: AnyBackbone, sequences: Sequences) -> Predictions:
+    """What the model says, out of training, of the observed targets."""
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        batches = [model(batch.to(device)).sigmoid().cpu() for batch in sequences.batches(EVALUATION_BATCH)]
+    model.train(was_training)
+    return Predictions.scored(torch.cat(batches).double().numpy(), sequences)
+
+
+def auc(success: Array, correct: Array) -> float:
+    """Area under the ROC curve; not a number where all answers are alike."""
+    return float(roc_auc_score(correct, success)) if 0 < correct.sum() < len(correct) else float("nan")
+
+
+def acc(success: Array, correct: Array) -> float:
+    """Share of answers on the right side of one half."""
+    return float(np.mean((success >= 0.5) == correct))
+
+
+def rmse(success: Array, correct: Array) -> float:
+    """Root of the mean squared difference."""
+    return float(np.sqrt(np.mean((success - correct) ** 2)))
+
+
+def log_loss(success: Array, correct: Array) -> float:
+    """Mean binary cross-entropy; predictions are kept one float64 step away from 0 and 1."""
+    epsilon = np.finfo(np.float64).eps
+    clipped = np.clip(success, epsilon, 1 - epsilon)
+    return float(-np.mean(correct * np.log(clipped) + (1 - correct) * np.log(1 - clipped)))
+
+
+def ece(success: Array, correct: Array) -> float:
+    """Expected calibration error: |mean prediction - share right| in ten equal bins, weighted by their answers."""
+    bin_of = np.minimum((success * ECE_BINS).astype(int), ECE_BINS - 1)
+    off = np.bincount(bin_of, weights=success - correct, minlength=ECE_BINS)
+    return float(np.abs(off).sum() / len(success))
+
+
+METRICS: dict[str, Callable[[Array, Array], float]] = {
+    "auc": auc,
+    "acc": acc,
+    "rmse": rmse,
+    "log_loss": log_loss,
+    "ece": ece,
+}
+
+
+def pooled(predictions: Predictions) -> dict[str, float]:
+    """Every metric over all scored answers."""
+    return {name: metric(predictions.success, predictions.correct) for name, metric in METRICS.items()}
+
+
+def per_student(predictions: Predictions) -> dict[str, float]:
+    """The mean over students of every metric; AUC over the students who have right and wrong answers."""
+    order = np.argsort(predictions.student, kind="stable")
+    ends = np.flatnonzero(np.diff(predictions.student[order])) + 1
+    groups = np.split(order, ends)
+    return {
+        name: float(np.nanmean([metric(predictions.success[g], predictions.correct[g]) for g in groups]))
+        for name, metric in METRICS.items()
+    }

@@ -1,0 +1,143 @@
+"""A trained model on disk: a folder with weights (safetensors) and a description (JSON); nothing in it is executed."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from tsdr.backbones.contract import AnyBackbone, build_backbone
+from tsdr.errors import InputError
+from tsdr.files import replacing
+from tsdr.log import Vocabulary
+from tsdr.sequences import Sequences, Split
+from tsdr.training.trainer import Epoch, NaiveObjective, TrainingOptions, fit, new_model
+
+FORMAT = 1
+WEIGHTS, DESCRIPTION = "weights.safetensors", "bundle.json"
+
+
+class _Description(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    format: int
+    backbone: str
+    options: dict[str, Any]
+    concepts: list[str]
+    questions: list[str]
+    window: int
+    training: dict[str, Any]
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model with its vocabulary and how it came about."""
+
+    model: AnyBackbone
+    backbone: str
+    options: Mapping[str, Any]
+    vocabulary: Vocabulary
+    window: int
+    training: Mapping[str, Any]
+
+    def write(self, folder: str | Path) -> None:
+        """Write the bundle; the description comes last, so that a bundle with one is whole."""
+        folder = Path(folder)
+        if folder.exists() and any(folder.iterdir()) and not (folder / DESCRIPTION).exists():
+            raise InputError(f"{folder}: is a folder with other things in it; choose another one")
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
+        with replacing(folder / WEIGHTS) as temporary:
+            save_file(weights, temporary)
+        description = _Description(
+            format=FORMAT,
+            backbone=self.backbone,
+            options=dict(self.options),
+            concepts=list(self.vocabulary.concepts),
+            questions=list(self.vocabulary.questions),
+            window=self.window,
+            training=dict(self.training),
+            versions=versions(),
+        )
+        with replacing(folder / DESCRIPTION) as temporary:
+            temporary.write_text(description.model_dump_json(indent=1))
+
+
+def read_bundle(folder: str | Path) -> Bundle:
+    """Read a bundle, or refuse it with the reason."""
+    folder = Path(folder)
+    try:
+        raw = json.loads((folder / DESCRIPTION).read_text())
+        if isinstance(raw, dict) and raw.get("format", FORMAT) != FORMAT:
+            raise InputError(f"{folder}: is a bundle of format {raw['format']}; this version reads format {FORMAT}")
+        description = _Description.model_validate(raw)
+        weights = load_file(folder / WEIGHTS)
+    except FileNotFoundError as error:
+        raise InputError(f"{folder}: is not a bundle ({error.filename} is missing)") from error
+    except (ValueError, OSError, ValidationError, SafetensorError) as error:
+        raise InputError(f"{folder}: is not a bundle that can be read ({error})") from error
+    model = build_backbone(
+        description.backbone,
+        n_concepts=len(description.concepts),
+        n_questions=len(description.questions),
+        **description.options,
+    )
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise InputError(f"{folder}: its weights do not fit its description ({error})") from error
+    return Bundle(
+        model.eval(),
+        description.backbone,
+        description.options,
+        Vocabulary(tuple(description.concepts), tuple(description.questions)),
+        description.window,
+        description.training,
+    )
+
+
+def fit_bundle(
+    sequences: Sequences,
+    *,
+    backbone: str,
+    options: Mapping[str, Any],
+    training: TrainingOptions,
+    validation: float = 0.1,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+) -> Bundle:
+    """Train a backbone on all students but a validation share, drawn by the seed."""
+    split = Split.hold_out(sequences.student, validation, seed=training.seed)
+    train, held_out = sequences.select(split.train), sequences.select(split.validation)
+    model = new_model(backbone, sequences, options, training)
+    model.prepare(train)
+    epochs = fit(
+        NaiveObjective(model, training),
+        train,
+        held_out,
+        training,
+        checkpoint=checkpoint,
+        resume=resume,
+        on_epoch=on_epoch,
+    )
+    about = {
+        "method": "naive",
+        "options": training.model_dump(),
+        "epochs": len(epochs),
+        "best_epoch": epochs[-1].best_epoch,
+        "validation_auc": epochs[-1].best_auc,
+        "train_students": len(split.train),
+        "validation_students": len(split.validation),
+    }
+    return Bundle(model, backbone, options, sequences.vocabulary, sequences.window, about)
+
+
+def versions() -> dict[str, str]:
+    """The versions that a result depends on."""
+    return {name: version(name) for name in ("tsdr", "torch", "numpy")}

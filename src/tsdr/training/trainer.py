@@ -1,0 +1,209 @@
+"""The training loop: epochs, early stopping, checkpoints; what is learned in a batch is the objective's affair."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import torch
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt
+from torch import Tensor
+
+from tsdr.backbones.contract import AnyBackbone, build_backbone
+from tsdr.errors import InputError
+from tsdr.evaluation.metrics import auc, predict
+from tsdr.files import replacing
+from tsdr.sequences import Batch, Sequences
+from tsdr.training.stopping import EarlyStopping
+
+Device = Literal["auto", "cpu", "cuda"]
+
+
+class TrainingOptions(BaseModel):
+    """How a model is trained; the defaults are the experiments'."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    learning_rate: PositiveFloat = 1e-3
+    weight_decay: NonNegativeFloat = 0.0
+    batch_size: PositiveInt = 64
+    patience: PositiveInt = 15
+    max_epochs: PositiveInt = 200
+    seed: int = 42
+    device: Device = "auto"
+
+    def torch_device(self) -> torch.device:
+        """The device to train on; `auto` is a GPU where there is one."""
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise InputError("there is no CUDA device here; use --device auto or cpu")
+        gpu = self.device != "cpu" and torch.cuda.is_available()
+        return torch.device("cuda" if gpu else "cpu")
+
+
+class Objective(Protocol):
+    """What is learned from a batch; it owns the optimisers, and the models beside the backbone if it has any."""
+
+    model: AnyBackbone
+
+    def step(self, batch: Batch) -> float:
+        """Learn from one batch and return its loss."""
+
+    def state(self) -> dict[str, Any]:
+        """All that must be kept to go on later."""
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` gave."""
+
+
+class NaiveObjective:
+    """The mean cross-entropy of observed answers, taken as if the log were a fair sample, plus the model's penalty."""
+
+    def __init__(self, model: AnyBackbone, options: TrainingOptions) -> None:
+        self.model = model
+        self.optimiser = torch.optim.Adam(
+            model.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay
+        )
+
+    def step(self, batch: Batch) -> float:
+        """One step of Adam."""
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = observed_loss(self.model(batch), batch)
+        (loss + self.model.penalty(batch)).backward()
+        self.optimiser.step()
+        return float(loss.detach())
+
+    def state(self) -> dict[str, Any]:
+        """Weights and optimiser."""
+        return {"model": self.model.state_dict(), "optimiser": self.optimiser.state_dict()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+
+
+def observed_loss(logits: Tensor, batch: Batch) -> Tensor:
+    """Mean cross-entropy of logits [B, T] over the scored steps: all but the first of each sequence."""
+    scored = batch.mask.clone()
+    scored[:, :1] = False
+    return torch.nn.functional.binary_cross_entropy_with_logits(logits[scored], batch.correct[scored].to(logits.dtype))
+
+
+def new_model(
+    backbone: str, sequences: Sequences, options: Mapping[str, Any], training: TrainingOptions
+) -> AnyBackbone:
+    """A fresh model for the vocabulary of these sequences, the same for the same seed."""
+    torch.manual_seed(training.seed)
+    vocabulary = sequences.vocabulary
+    model = build_backbone(
+        backbone, n_concepts=len(vocabulary.concepts), n_questions=len(vocabulary.questions), **options
+    )
+    return model.to(training.torch_device())
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What an epoch came to."""
+
+    number: int
+    loss: float
+    validation_auc: float
+    best_auc: float
+    best_epoch: int
+    seconds: float
+
+
+def fit(
+    objective: Objective,
+    train: Sequences,
+    validation: Sequences,
+    options: TrainingOptions,
+    *,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+) -> list[Epoch]:
+    """Train until the validation AUC has not improved for `patience` epochs, and restore the best weights.
+
+    After each epoch the `checkpoint` is written, from which a call with `resume` goes on to the same numbers as one
+    that was never interrupted.
+    """
+    _check_validation(validation)
+    device = options.torch_device()
+    generator = torch.Generator().manual_seed(options.seed)
+    stopping = EarlyStopping(options.patience)
+    epochs: list[Epoch] = []
+    run = _fingerprint(objective, train, options)
+    if resume and checkpoint is not None and checkpoint.exists():
+        saved = _read_checkpoint(checkpoint, run)
+        objective.load_state(saved["objective"])
+        stopping.load_state(saved["stopping"])
+        generator.set_state(saved["shuffle"])
+        torch.set_rng_state(saved["random"])
+        epochs = [Epoch(**epoch) for epoch in saved["epochs"]]
+    while not stopping.over and len(epochs) < options.max_epochs:
+        begin = time.perf_counter()
+        objective.model.train()
+        losses = [objective.step(batch.to(device)) for batch in train.batches(options.batch_size, generator)]
+        predictions = predict(objective.model, validation)
+        value = auc(predictions.success, predictions.correct)
+        stopping.update(value, objective.model)
+        epochs.append(
+            Epoch(
+                len(epochs) + 1,
+                sum(losses) / len(losses),
+                value,
+                stopping.best_value,
+                stopping.best_epoch,
+                time.perf_counter() - begin,
+            )
+        )
+        if checkpoint is not None:
+            with replacing(checkpoint) as temporary:
+                torch.save(
+                    {
+                        "run": run,
+                        "objective": objective.state(),
+                        "stopping": stopping.state(),
+                        "shuffle": generator.get_state(),
+                        "random": torch.get_rng_state(),
+                        "epochs": [vars(epoch) for epoch in epochs],
+                    },
+                    temporary,
+                )
+        on_epoch(epochs[-1])
+    objective.model.load_state_dict(stopping.best_weights)
+    objective.model.eval()
+    return epochs
+
+
+def _check_validation(validation: Sequences) -> None:
+    scored = validation.batch.mask[:, 1:]
+    answers = validation.batch.correct[:, 1:][scored]
+    if not len(answers) or answers.min() == answers.max():
+        raise InputError(
+            f"the {len(validation)} validation sequences do not have both right and wrong answers to score, so there "
+            "is no AUC to stop by; use more students or a larger validation share"
+        )
+
+
+def _fingerprint(objective: Objective, train: Sequences, options: TrainingOptions) -> str:
+    """Tells runs apart: another model, other data or other options must not go on from this one's checkpoint."""
+    shapes = [(name, tuple(tensor.shape)) for name, tensor in objective.model.state_dict().items()]
+    content = [type(objective).__name__, options.model_dump_json(exclude={"max_epochs"}), str(shapes), *train.student]
+    digest = hashlib.sha256("\n".join(content).encode())
+    digest.update(train.batch.correct.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _read_checkpoint(path: Path, run: str) -> dict[str, Any]:
+    try:
+        saved: dict[str, Any] = torch.load(path, weights_only=True)
+        other = saved["run"] != run
+    except Exception as error:
+        raise InputError(f"{path}: is not a checkpoint that can be read ({error}); remove it and start anew") from error
+    if other:
+        raise InputError(f"{path}: belongs to a run with other data or options; remove it, or resume with those")
+    return saved
