@@ -3,8 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
-from tsdr import Log, read_log
+from tsdr import Batch, Log, read_log
+
+torch.set_num_threads(1)  # the tensors of tests are small: threads would only wait for each other
 
 REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
 REAL_COLUMNS = {"student": "user_id", "question": "item_id", "concept": "skill_id", "time": "timestamp"}
@@ -23,3 +27,15 @@ class RealLogs:
 @pytest.fixture(scope="session")
 def real_logs() -> RealLogs:
     return RealLogs()
+
+
+def random_batch(students: int = 4, steps: int = 9, concepts: int = 11, questions: int = 13, seed: int = 0) -> Batch:
+    """Random interactions of students with different numbers of them; the first student has one at every step."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(high: int) -> Tensor:
+        return torch.randint(high, (students, steps), generator=generator)
+
+    length = torch.randint(1, steps + 1, (students, 1), generator=generator)
+    length[0] = steps
+    return Batch(draw(concepts), draw(questions), draw(2), torch.arange(steps) < length)

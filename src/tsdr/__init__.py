@@ -1,5 +1,7 @@
 """Debiased knowledge tracing: what students really know, from logs that were never a fair sample."""
 
+from tsdr.backbones import Backbone, build_backbone, register_backbone
+from tsdr.backbones.checks import check_backbone
 from tsdr.errors import InputError
 from tsdr.inspection import inspect_log
 from tsdr.log import Log, Vocabulary, read_log
@@ -8,6 +10,7 @@ from tsdr.sequences import Batch, Folds, Sequences
 from tsdr.simulator import Population, Recommender, read_simulation, simulate
 
 __all__ = [
+    "Backbone",
     "Batch",
     "Folds",
     "InputError",
@@ -16,9 +19,12 @@ __all__ = [
     "Recommender",
     "Sequences",
     "Vocabulary",
+    "build_backbone",
+    "check_backbone",
     "inspect_log",
     "mask_responses",
     "read_log",
     "read_simulation",
+    "register_backbone",
     "simulate",
 ]

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tsdr.backbones import backbone_names
 from tsdr.backbones.checks import check_backbone
-from tsdr.errors import InputError
+from tsdr.errors import InputError, in_a_sentence
 from tsdr.evaluation.crossval import cross_validate, cross_validate_baselines
 from tsdr.evaluation.records import RecordFolder
 from tsdr.inspection import inspect_log
@@ -29,7 +29,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-console = Console(markup=False, highlight=False)  # what users name their files is not markup
+# What users name their files is not markup; and what is piped has room for whole names.
+console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 140)
 
 LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="CSV, TSV or Parquet, gzipped or not.")]
 Columns = Annotated[
@@ -199,7 +200,7 @@ def main() -> None:
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except ValidationError as error:
-        _fail("; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()))
+        _fail(in_a_sentence(error))
 
 
 def _read(path: Path, columns: list[str] | None, concept_separator: str | None, separator: str | None) -> Log:

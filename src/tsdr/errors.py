@@ -1,5 +1,15 @@
 """What the package raises when it refuses its input."""
 
+from pydantic import ValidationError
+
 
 class InputError(ValueError):
     """The input cannot be used as it is; the message says where, why, and what to do next."""
+
+
+def in_a_sentence(error: Exception) -> str:
+    """What an exception says, on one line: for a validation error, each field and what is wrong with it."""
+    if isinstance(error, ValidationError):
+        faults = ((".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors())
+        return "; ".join(f"{place}: {message}" if place else message for place, message in faults)
+    return " ".join(str(error).split())

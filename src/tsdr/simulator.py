@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, validate_call
 
-from tsdr.errors import InputError
+from tsdr.errors import InputError, in_a_sentence
 from tsdr.files import replacing
 from tsdr.log import Log
 
@@ -179,7 +179,9 @@ def read_simulation(folder: str | Path) -> Simulation:
             )
         log, skipped = (Log(pl.read_parquet(folder / f"{name}.parquet")) for name in ("log", "skipped"))
     except (OSError, ValueError, KeyError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"{folder}: is not a folder that `tsdr simulate` wrote whole ({error})") from error
+        raise InputError(
+            f"{folder}: is not a folder that `tsdr simulate` wrote whole ({in_a_sentence(error)})"
+        ) from error
     return Simulation(log, skipped, truth, options)
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from tsdr.backbones.contract import Backbone
+from tsdr.errors import InputError
 from tsdr.sequences import Batch
 
 Size = Literal["paper", "light"]
@@ -282,6 +283,10 @@ class AttentionBackbone(Backbone[AttentionHistory]):
         difficulty_width: int,
     ) -> None:
         super().__init__(n_concepts, n_questions)
+        if size not in SIZES:
+            raise InputError(f"there is no size {size!r}; choose from {', '.join(SIZES)}")
+        if d % (2 * heads):
+            raise InputError(f"d is {d}, which is not a multiple of {2 * heads}: {heads} heads of an even width")
         self.d, self.heads, self.dropout = d, heads, dropout
         self.d_ff, self.head_widths = SIZES[size]
         self.target = RaschEmbedding(n_concepts, n_questions, d, difficulty_width)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tsdr.errors import InputError
+from tsdr.errors import InputError, in_a_sentence
 from tsdr.files import replacing
 
 
@@ -70,7 +70,7 @@ def read_record(path: Path) -> Record:
     try:
         return Record.model_validate_json(path.read_text())
     except (OSError, ValidationError) as error:
-        raise InputError(f"{path}: is not a record ({error}); remove it to run it again") from error
+        raise InputError(f"{path}: is not a record ({in_a_sentence(error)}); remove it to run it again") from error
 
 
 def peak_memory_mib() -> float:

@@ -1,4 +1,4 @@
-"""How training comes along: loss, validation AUC and the time that is left at most."""
+"""How training comes along: loss, validation AUC, and the time to go unless a better epoch comes."""
 
 from types import TracebackType
 
@@ -16,7 +16,7 @@ class TrainingProgress:
         self.tasks: dict[int, TaskID] = {}
         self.progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=12),
             TextColumn("{task.fields[state]}"),
             TimeElapsedColumn(),
             console=console,
@@ -43,7 +43,7 @@ class TrainingProgress:
         last = min(epoch.best_epoch + self.training.patience, self.training.max_epochs)
         left = (last - epoch.number) * epoch.seconds
         state = (
-            f"epoch {epoch.number}, loss {epoch.loss:.4f}, validation AUC {epoch.validation_auc:.4f} "
-            f"(best {epoch.best_auc:.4f} at {epoch.best_epoch}), {left:.0f} s left unless it improves"
+            f"epoch {epoch.number}: loss {epoch.loss:.4f}, AUC {epoch.validation_auc:.4f}, "
+            f"best {epoch.best_auc:.4f} at {epoch.best_epoch}; {left:.0f} s to go"
         )
         self.progress.update(self.tasks[fold], total=last, completed=epoch.number, state=state)

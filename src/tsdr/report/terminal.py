@@ -41,7 +41,14 @@ def show_records(records: Iterable[Record], console: Console) -> None:
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
         groups.setdefault((record.dataset, record.backbone, record.method), []).append(record)
-    table = Table("log", "model", "method", "runs", *METRICS, caption="logged answers of held-out students: mean ± sd")
+    table = Table(
+        "log",
+        "model",
+        "method",
+        "runs",
+        *METRICS,
+        caption="on logged answers of held-out students: mean ± sd over runs",
+    )
     for (dataset, backbone, method), runs in groups.items():
         cells = []
         for name in METRICS:

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from tsdr.backbones.contract import AnyBackbone, build_backbone
-from tsdr.errors import InputError
+from tsdr.errors import InputError, in_a_sentence
 from tsdr.files import replacing
 from tsdr.log import Vocabulary
 from tsdr.sequences import Sequences, Split
@@ -71,16 +71,17 @@ class Bundle:
 def read_bundle(folder: str | Path) -> Bundle:
     """Read a bundle, or refuse it with the reason."""
     folder = Path(folder)
+    for name in (DESCRIPTION, WEIGHTS):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder}: is not a bundle: {name} is missing")
     try:
         raw = json.loads((folder / DESCRIPTION).read_text())
         if isinstance(raw, dict) and raw.get("format", FORMAT) != FORMAT:
             raise InputError(f"{folder}: is a bundle of format {raw['format']}; this version reads format {FORMAT}")
         description = _Description.model_validate(raw)
         weights = load_file(folder / WEIGHTS)
-    except FileNotFoundError as error:
-        raise InputError(f"{folder}: is not a bundle ({error.filename} is missing)") from error
     except (ValueError, OSError, ValidationError, SafetensorError) as error:
-        raise InputError(f"{folder}: is not a bundle that can be read ({error})") from error
+        raise InputError(f"{folder}: is not a bundle that can be read ({in_a_sentence(error)})") from error
     model = build_backbone(
         description.backbone,
         n_concepts=len(description.concepts),
@@ -90,7 +91,7 @@ def read_bundle(folder: str | Path) -> Bundle:
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise InputError(f"{folder}: its weights do not fit its description ({error})") from error
+        raise InputError(f"{folder}: its weights do not fit its description ({in_a_sentence(error)})") from error
     return Bundle(
         model.eval(),
         description.backbone,

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, Pos
 from torch import Tensor
 
 from tsdr.backbones.contract import AnyBackbone, build_backbone
-from tsdr.errors import InputError
+from tsdr.errors import InputError, in_a_sentence
 from tsdr.evaluation.metrics import auc, predict
 from tsdr.files import replacing
 from tsdr.sequences import Batch, Sequences
@@ -203,7 +203,9 @@ def _read_checkpoint(path: Path, run: str) -> dict[str, Any]:
         saved: dict[str, Any] = torch.load(path, weights_only=True)
         other = saved["run"] != run
     except Exception as error:
-        raise InputError(f"{path}: is not a checkpoint that can be read ({error}); remove it and start anew") from error
+        raise InputError(
+            f"{path}: is not a checkpoint that can be read ({in_a_sentence(error)}); remove it and start anew"
+        ) from error
     if other:
         raise InputError(f"{path}: belongs to a run with other data or options; remove it, or resume with those")
     return saved

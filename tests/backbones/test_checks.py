@@ -1,0 +1,122 @@
+"""The audit passes what is causal, and catches what is not."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tsdr
+from tsdr import Batch, build_backbone, check_backbone
+from tsdr.backbones.attention import AttentionHistory, View
+from tsdr.backbones.dkt import DKT, DKTHistory
+from tsdr.backbones.simplekt import SimpleKT
+from tsdr.training.trainer import NaiveObjective, TrainingOptions, fit
+
+CAUSAL = ("own answer unseen", "later answers unseen", "later questions unseen", "given targets see only earlier steps")
+SIX = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt")
+
+
+def failed(model: tsdr.Backbone) -> dict[str, float]:  # type: ignore[type-arg]
+    return {check.name: check.worst for check in check_backbone(model).checks if not check.passed}
+
+
+@pytest.mark.parametrize("name", SIX)
+def test_every_backbone_passes_untrained_and_trained(name: str) -> None:
+    audit = check_backbone(name)
+    assert audit.passed, audit
+    worst = {check.name: check.worst for check in audit.checks}
+    assert all(worst[name] == 0.0 for name in CAUSAL)
+
+    simulation = tsdr.simulate(students=80, questions=40, concepts=6)
+    sequences = tsdr.Sequences.from_log(simulation.log, window=20)
+    train, validation = sequences.select(sequences.student[:64]), sequences.select(sequences.student[64:])
+    torch.manual_seed(0)
+    model = build_backbone(name, n_concepts=6, n_questions=40, d=16, size="light")
+    model.prepare(train)
+    options = TrainingOptions(max_epochs=3, learning_rate=0.01, device="cpu")
+    fit(NaiveObjective(model, options), train, validation, options)
+    weights = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    audit = check_backbone(model)
+    assert audit.passed, audit
+    assert all(check.worst == 0.0 for check in audit.checks if check.name in CAUSAL)
+    for key, tensor in model.state_dict().items():
+        assert torch.equal(tensor, weights[key]), "the audit must leave the model as it is"
+
+
+class TwiceSoftmaxed(nn.Module):
+    """The leak of public code: a softmax, and over its probabilities, unmasked, another one."""
+
+    def forward(self, scores: Tensor, view: View) -> Tensor:
+        probabilities = scores.masked_fill(~view.visible, -1e32).softmax(-1)
+        view.visible.fill_(True)  # the second softmax is not masked: what was hidden gets weight exp(0)
+        return probabilities
+
+
+class DoubleSoftmaxKT(SimpleKT):
+    def shaping(self) -> list[nn.Module]:
+        return [TwiceSoftmaxed()]
+
+
+class ReadsItsOwnAnswer(DKT):
+    def forward(self, batch: Batch) -> Tensor:
+        return super().forward(batch) + 0.01 * batch.correct
+
+
+class StateOfTheTarget(SimpleKT):
+    """The propensity's disease: a summary that knows the concept that is about to be logged."""
+
+    def keep(self, state: Tensor | None, y: Tensor, batch: Batch) -> dict[str, Tensor]:
+        return {"target": self.target(batch.concept, batch.question)}
+
+    def summary(self, history: AttentionHistory) -> Tensor:
+        return super().summary(history) + history.extra["target"]
+
+
+class ForgetsItsState(DKT):
+    def append(self, history: DKTHistory, concept: Tensor, question: Tensor, correct: Tensor) -> DKTHistory:
+        return super().append(
+            DKTHistory(history.hidden, torch.zeros_like(history.cell), history.length), concept, question, correct
+        )
+
+
+class MixesStudents(DKT):
+    def forward(self, batch: Batch) -> Tensor:
+        logits = super().forward(batch)
+        return logits - logits.mean(0)
+
+
+class HasAnIdleParameter(DKT):
+    def __init__(self, n_concepts: int, n_questions: int) -> None:
+        super().__init__(n_concepts, n_questions)
+        self.idle = nn.Parameter(torch.ones(3))
+
+
+class SaysNothing(DKT):
+    def forward(self, batch: Batch) -> Tensor:
+        return super().forward(batch) * float("nan")
+
+
+def test_the_double_softmax_is_caught() -> None:
+    caught = failed(DoubleSoftmaxKT(7, 19))
+    assert caught["later answers unseen"] > 1e-3
+    assert caught["own answer unseen"] > 0
+    assert caught["given targets see only earlier steps"] > 0
+
+
+def test_a_model_that_reads_its_own_answer_is_caught() -> None:
+    caught = failed(ReadsItsOwnAnswer(7, 19))
+    assert caught["own answer unseen"] == pytest.approx(0.01, rel=1e-3)
+    assert "answer is forward at observed targets" in caught
+
+
+@pytest.mark.parametrize(
+    ("model", "check"),
+    [
+        (StateOfTheTarget, "given targets see only earlier steps"),
+        (ForgetsItsState, "streaming is batch"),
+        (MixesStudents, "other students do not matter"),
+        (HasAnIdleParameter, "gradients reach every parameter"),
+        (SaysNothing, "own answer unseen"),
+    ],
+)
+def test_other_breaches_of_the_contract_are_caught(model: type[DKT], check: str) -> None:
+    assert check in failed(model(7, 19))

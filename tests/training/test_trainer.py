@@ -1,0 +1,169 @@
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from torch import Tensor
+
+import tsdr
+from tsdr import InputError, Log, Sequences
+from tsdr.backbones import AnyBackbone
+from tsdr.evaluation.metrics import auc, predict
+from tsdr.sequences import Batch
+from tsdr.training.trainer import Epoch, NaiveObjective, TrainingOptions, fit, new_model, observed_loss
+
+SIX = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt")
+SMALL = {"d": 16, "size": "light"}
+
+
+@pytest.fixture(scope="module")
+def sequences() -> Sequences:
+    return Sequences.from_log(tsdr.simulate(students=160, questions=60, concepts=8, seed=2).log, window=20)
+
+
+def halves(sequences: Sequences) -> tuple[Sequences, Sequences]:
+    return sequences.select(sequences.student[:120]), sequences.select(sequences.student[120:])
+
+
+def train(
+    sequences: Sequences, options: TrainingOptions, name: str = "simplekt", **more: object
+) -> tuple[AnyBackbone, list[Epoch]]:
+    model = new_model(name, sequences, SMALL, options)
+    training, validation = halves(sequences)
+    model.prepare(training)
+    return model, fit(NaiveObjective(model, options), training, validation, options, **more)  # type: ignore[arg-type]
+
+
+def weights(model: AnyBackbone) -> list[Tensor]:
+    return [tensor.clone() for tensor in model.state_dict().values()]
+
+
+def test_the_loss_is_the_mean_over_scored_steps() -> None:
+    batch = Batch(
+        concept=torch.zeros(2, 3, dtype=torch.long),
+        question=torch.zeros(2, 3, dtype=torch.long),
+        correct=torch.tensor([[1, 0, 1], [1, 1, 0]]),
+        mask=torch.tensor([[True, True, True], [True, True, False]]),
+    )
+    logits = torch.tensor([[9.0, 0.5, -1.0], [9.0, 2.0, 9.0]])
+    chances = [1 - 1 / (1 + np.exp(-0.5)), 1 / (1 + np.exp(1.0)), 1 / (1 + np.exp(-2.0))]
+    assert float(observed_loss(logits, batch)) == pytest.approx(-np.mean(np.log(chances)), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", SIX)
+def test_every_backbone_can_learn_64_sequences_by_heart(name: str) -> None:
+    """A model that cannot overfit has lost its history somewhere."""
+    students = 64
+    rng = np.random.default_rng(0)
+    rows = [
+        (f"s{s:02}", f"q{rng.integers(40)}", f"c{rng.integers(6)}", int(rng.random() < 0.6))
+        for s in range(students)
+        for _ in range(12)
+    ]
+    log = Log(pl.DataFrame(rows, ["student", "question", "concept", "correct"], orient="row"))
+    data = Sequences.from_log(log)
+    options = TrainingOptions(learning_rate=5e-3, max_epochs=1, device="cpu")
+    model = new_model(name, data, {"d": 32, "dropout": 0.0} | ({} if name == "dkt" else {"size": "light"}), options)
+    model.prepare(data)
+    objective = NaiveObjective(model, options)
+    for step in range(400):
+        model.train()
+        objective.step(data.batch)
+        if step % 20 == 19:
+            found = predict(model, data)
+            if auc(found.success, found.correct) > 0.95:
+                break
+    found = predict(model, data)
+    assert auc(found.success, found.correct) > 0.95
+
+
+def test_training_learns_and_restores_the_best_weights(sequences: Sequences) -> None:
+    options = TrainingOptions(patience=2, max_epochs=30, learning_rate=5e-3, device="cpu")
+    model, epochs = train(sequences, options)
+    best = max(epochs, key=lambda epoch: epoch.validation_auc)
+    assert epochs[-1].number == best.number + 2 or len(epochs) == 30
+    assert epochs[-1].best_epoch == best.number
+    found = predict(model, halves(sequences)[1])
+    assert auc(found.success, found.correct) == pytest.approx(best.validation_auc, abs=1e-9)
+    assert best.validation_auc > 0.6
+    assert epochs[-1].loss < epochs[0].loss
+    assert not model.training
+
+
+def test_the_same_seed_gives_the_same_model(sequences: Sequences) -> None:
+    runs = [train(sequences, TrainingOptions(max_epochs=2, seed=seed, device="cpu"))[0] for seed in (1, 1, 2)]
+    assert all(torch.equal(a, b) for a, b in zip(weights(runs[0]), weights(runs[1]), strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(weights(runs[0]), weights(runs[2]), strict=True))
+
+
+@pytest.mark.parametrize("name", ["dkt", "diskt"])
+def test_an_interrupted_run_goes_on_to_the_same_numbers(sequences: Sequences, tmp_path: Path, name: str) -> None:
+    options = TrainingOptions(max_epochs=5, device="cpu")
+    whole, epochs = train(sequences, options, name)
+
+    def interrupt(epoch: Epoch) -> None:
+        if epoch.number == 2:
+            raise KeyboardInterrupt
+
+    checkpoint = tmp_path / "run.checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        train(sequences, options, name, checkpoint=checkpoint, on_epoch=interrupt)
+    torch.manual_seed(999)
+    resumed, after = train(sequences, options, name, checkpoint=checkpoint, resume=True)
+    assert [epoch.validation_auc for epoch in after] == [epoch.validation_auc for epoch in epochs]
+    assert [epoch.loss for epoch in after] == [epoch.loss for epoch in epochs]
+    assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
+
+
+def test_a_checkpoint_of_another_run_is_refused(sequences: Sequences, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "run.checkpoint"
+    train(sequences, TrainingOptions(max_epochs=1, device="cpu"), checkpoint=checkpoint)
+    other = TrainingOptions(max_epochs=2, learning_rate=0.5, device="cpu")
+    with pytest.raises(InputError, match="other data or options"):
+        train(sequences, other, checkpoint=checkpoint, resume=True)
+    checkpoint.write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match="not a checkpoint"):
+        train(sequences, TrainingOptions(max_epochs=1, device="cpu"), checkpoint=checkpoint, resume=True)
+
+
+def test_shuffled_answers_cannot_be_predicted() -> None:
+    """With every answer of the log permuted, there is nothing to find: AUC is 0.5 within its standard error.
+
+    The error is that of the mean over students of Σ (prediction - mean)(answer - mean), students being independent;
+    4 of them leave a false alarm once in 16,000.
+    """
+    log = tsdr.simulate(students=300, questions=60, concepts=8, seed=3).log
+    answers = np.random.default_rng(0).permutation(log.frame["correct"].to_numpy())
+    shuffled = Sequences.from_log(Log(log.frame.with_columns(correct=pl.Series(answers))), window=20)
+    train_half, validation, test = (
+        shuffled.select(shuffled.student[a:b]) for a, b in ((0, 150), (150, 180), (180, 300))
+    )
+    options = TrainingOptions(max_epochs=6, patience=3, learning_rate=5e-3, device="cpu")
+    model = new_model("simplekt", shuffled, SMALL, options)
+    fit(NaiveObjective(model, options), train_half, validation, options)
+    found = predict(model, test)
+    rank = np.argsort(np.argsort(found.success)) / len(found.success)
+    right = found.correct == 1
+    influence = (rank - rank.mean()) * (right - right.mean()) / (right.mean() * (1 - right.mean()))
+    by_student = np.bincount(found.student, influence)
+    error = np.sqrt((by_student**2).sum()) / len(influence)
+    assert abs(auc(found.success, found.correct) - 0.5) < 4 * error
+    assert error < 0.02
+
+
+def test_validation_without_both_kinds_of_answers_is_refused(sequences: Sequences) -> None:
+    training, validation = halves(sequences)
+    validation.batch.correct.fill_(1)
+    options = TrainingOptions(device="cpu")
+    model = new_model("dkt", sequences, {}, options)
+    with pytest.raises(InputError, match="both right and wrong"):
+        fit(NaiveObjective(model, options), training, validation, options)
+
+
+def test_a_gpu_that_is_not_there_is_refused() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    with pytest.raises(InputError, match="no CUDA device"):
+        TrainingOptions(device="cuda").torch_device()
+    assert TrainingOptions().torch_device() == torch.device("cpu")
