@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -6,9 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from torch import Tensor
 
-from tsdr import read_log
+from tsdr import Batch, read_log, register_backbone, simulate
+from tsdr.backbones.dkt import DKT
 from tsdr.cli import main
+from tsdr.report.progress import TrainingProgress
+from tsdr.training.trainer import Epoch
 
 
 class Run(NamedTuple):
@@ -89,6 +94,87 @@ def test_simulate_refuses_what_cannot_be(tmp_path: Path, tsdr: Callable[..., Run
     assert run.code == 2
     assert "300 concepts need as many questions" in run.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("simulated")
+    simulate(students=60, questions=20, concepts=4).write(folder)
+    return folder / "log.parquet"
+
+
+def test_fit_writes_a_bundle_that_can_be_audited(simulated: Path, tmp_path: Path, tsdr: Callable[..., Run]) -> None:
+    out = tmp_path / "model"
+    run = tsdr("fit", simulated, "--backbone", "dkt", "--out", out, "--window", "10", "--validation", "0.2")
+    assert run.code == 0, run.err
+    assert "on 12 students" in run.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+    audit = tsdr("audit", "--model", out)
+    assert audit.code == 0
+    assert audit.out.count("pass") == 12
+
+
+def test_an_interrupted_fit_is_resumed_to_the_same_model(
+    simulated: Path, tmp_path: Path, tsdr: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("fit", simulated, "--backbone", "dkt", "--window", "10", "--validation", "0.2", "--out")
+    whole = tsdr(*arguments, tmp_path / "whole")
+
+    def interrupt(self: TrainingProgress, epoch: Epoch) -> None:
+        if epoch.number == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingProgress, "epoch", interrupt)
+        stopped = tsdr(*arguments, tmp_path / "stopped")
+    assert stopped.code != 0
+    assert "--resume" in stopped.err
+    assert not (tmp_path / "stopped").exists()
+    resumed = tsdr(*arguments, tmp_path / "stopped", "--resume")
+    assert resumed.out.split(": ")[-1] == whole.out.split(": ")[-1]
+    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "stopped")]
+    assert weights[0] == weights[1]
+
+
+def test_evaluate_writes_a_record_a_fold_and_shows_baselines(
+    simulated: Path, tmp_path: Path, tsdr: Callable[..., Run]
+) -> None:
+    arguments = ("evaluate", simulated, "--backbone", "dkt", "--folds", "2", "--window", "10", "--out", tmp_path)
+    run = tsdr(*arguments, "--name", "sim")
+    assert run.code == 0, run.err
+    for name in ("global-mean", "concept-mean", "logistic-counts", "dkt"):
+        assert name in run.out
+    records = [json.loads(path.read_text()) for path in tmp_path.glob("sim-dkt-naive-*.json")]
+    assert sorted(record["fold"] for record in records) == [0, 1]
+    assert set(records[0]["metrics"]) == {"auc", "acc", "rmse", "log_loss", "ece"}
+    again = tsdr(*arguments, "--name", "sim")
+    assert again.out.splitlines()[-8:] == run.out.splitlines()[-8:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["audit"], "name a backbone"),
+        (["audit", "akkt"], "no backbone 'akkt'"),
+        (["audit", "--model", "nowhere"], "bundle.json is missing"),
+    ],
+)
+def test_audit_refuses_what_it_cannot_audit(arguments: list[str], words: str, tsdr: Callable[..., Run]) -> None:
+    run = tsdr(*arguments)
+    assert run.code == 2
+    assert words in run.err
+
+
+def test_audit_exits_with_1_for_a_leaking_model(tsdr: Callable[..., Run]) -> None:
+    @register_backbone("leaking")
+    class Leaking(DKT):
+        def forward(self, batch: Batch) -> Tensor:
+            return super().forward(batch) + batch.correct
+
+    run = tsdr("audit", "leaking")
+    assert run.code == 1
+    assert "own answer unseen" in run.out
+    assert "FAIL" in run.out
 
 
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path, tsdr: Callable[..., Run]) -> None:

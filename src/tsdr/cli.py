@@ -1,6 +1,8 @@
 """The command line: `tsdr COMMAND`."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -122,19 +124,20 @@ def fit_command(
     """Train a model on all students but the validation share, and write it as a bundle."""
     training = TrainingOptions(seed=seed, device=device)
     sequences = Sequences.from_log(_read(log, column, concept_separator, separator), window=window, minimum=minimum)
-    with TrainingProgress(training, console) as progress:
+    checkpoint = out.with_name(f"{out.name}.checkpoint")
+    with TrainingProgress(training, console) as progress, _resumable(checkpoint):
         bundle = fit_bundle(
             sequences,
             backbone=backbone,
             options=_options(size),
             training=training,
             validation=validation,
-            checkpoint=out.with_name(f"{out.name}.checkpoint"),
+            checkpoint=checkpoint,
             resume=resume,
             on_epoch=progress.epoch,
         )
     bundle.write(out)
-    out.with_name(f"{out.name}.checkpoint").unlink(missing_ok=True)
+    checkpoint.unlink(missing_ok=True)
     console.print(
         f"{out}: {backbone}, {bundle.training['epochs']} epochs, validation AUC "
         f"{bundle.training['validation_auc']:.4f} on {bundle.training['validation_students']} students",
@@ -217,10 +220,25 @@ def _read(path: Path, columns: list[str] | None, concept_separator: str | None, 
     return read_log(path, mapping, concept_separator=concept_separator, separator=separator)
 
 
+@contextmanager
+def _resumable(checkpoint: Path) -> Iterator[None]:
+    """Say, when the user stops a run, how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint.exists():
+            _complain(f"Stopped; {checkpoint} has the last whole epoch. The same command with --resume goes on.")
+        raise
+
+
 def _options(size: str | None) -> dict[str, str]:
     return {} if size is None else {"size": size}
 
 
 def _fail(message: str) -> None:
-    Console(stderr=True).print(Text.assemble(("error:", "bold red"), " ", message), soft_wrap=True)
+    _complain(message)
     sys.exit(2)
+
+
+def _complain(message: str) -> None:
+    Console(stderr=True).print(Text.assemble(("error:", "bold red"), " ", message), soft_wrap=True)

@@ -33,6 +33,10 @@ class View(NamedTuple):
         distance = (step[..., None] - torch.arange(keys, device=step.device))[:, None]
         return cls(distance > 0, distance.clamp(min=0).to(torch.get_default_dtype()))
 
+    def seen(self) -> Tensor:
+        """Which rows see anything at all: [1 or B, 1, rows, 1]."""
+        return self.visible.any(-1, keepdim=True)
+
     def with_own(self) -> "View":
         """Each row also sees a key and value of its own, in one more column at the end."""
         visible = nn.functional.pad(self.visible, (0, 1), value=True)
@@ -71,10 +75,9 @@ class ForgettingDecay(nn.Module):
         """Shape the scores [B, heads, rows, keys]."""
         with torch.no_grad():
             mass = scores.masked_fill(~view.visible, HIDDEN).softmax(-1)
-            from_here = mass.flip(-1).cumsum(-1).flip(-1)
-            # Shifted, not subtracted: the root would blow up the rounding error of a difference near 0.
-            after = nn.functional.pad(from_here[..., 1:], (0, 1))
-            root = after.mul_(view.distance).sqrt_()
+            # Summed, not 1 minus what came before: the root would blow up the rounding error of a difference near 0.
+            later = torch.ones(mass.shape[-1], mass.shape[-1], device=mass.device).tril_(-1)
+            root = (mass @ later).mul_(view.distance).sqrt_()
         return scores * torch.exp(-nn.functional.softplus(self.rate) * root).clamp(1e-5, 1e5)
 
 
@@ -110,9 +113,8 @@ class TopK(nn.Module):
 
 
 def attend(scores: Tensor, view: View) -> Tensor:
-    """The one softmax, over visible positions; a row that sees nothing has weights 0."""
-    weights = scores.masked_fill(~view.visible, HIDDEN).softmax(-1)
-    return weights * view.visible.any(-1, keepdim=True)
+    """The one softmax, over visible positions; what a row that sees nothing retrieves is to be multiplied by 0."""
+    return scores.masked_fill(~view.visible, HIDDEN).softmax(-1)
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
@@ -168,7 +170,7 @@ class Block(nn.Module):
             scores = shape(scores, view)
         weights = attend(scores, view)
         if own is None:
-            retrieved = weights @ past.values
+            retrieved = (weights @ past.values) * view.seen()
         else:
             retrieved = weights[..., :-1] @ past.values + weights[..., -1:] * own.values
         x = self.norm(x + self.dropout(self.out(merge_heads(retrieved))))
@@ -200,7 +202,7 @@ class SummaryQuery(nn.Module):
         keys, values = past.keys.detach(), past.values.detach()
         scores = self.query @ keys.transpose(-1, -2) / math.sqrt(keys.shape[-1])
         scores = scores - nn.functional.softplus(self.recency) * view.distance
-        return merge_heads(attend(scores, view) @ values)
+        return merge_heads((attend(scores, view) @ values) * view.seen())
 
 
 class RaschEmbedding(nn.Module):

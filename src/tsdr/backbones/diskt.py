@@ -153,7 +153,7 @@ class DisKT(SimpleKT):
         scores = query @ keys.transpose(-1, -2) / math.sqrt(keys.shape[-1])
         agreeing = View(view.visible & ~history.extra["contradicts"][:, None, None], view.distance)
         weights = self.attention_dropout(attend(scores, agreeing))
-        return merge_heads(weights @ right), merge_heads(weights @ wrong)
+        return merge_heads((weights @ right) * agreeing.seen()), merge_heads((weights @ wrong) * agreeing.seen())
 
     def _streams(self, y: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:
         is_right = (correct == 1)[..., None]

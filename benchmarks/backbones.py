@@ -1,0 +1,147 @@
+"""What the backbones cost: an epoch, and answers to counterfactual targets relative to a plain forward.
+
+    python -m benchmarks.backbones [NAME ...] [--size paper|light]
+
+512 students x 50 steps, 247 concepts, 1,054 questions, batches of 64, two threads. Claims, for every backbone: an
+epoch (forward and backward) takes at most 12 CPU-seconds; K targets a step cost at most 1.2 K plain forwards; five
+cells a sequence, the history being encoded, at most half of one; all concepts at every step hold at most twice the
+memory of a plain forward. Every measurement has a process of its own, so that memory is its own too.
+"""
+
+import argparse
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from tsdr.backbones import AnyBackbone, backbone_names, build_backbone
+from tsdr.sequences import Batch
+from tsdr.training.trainer import NaiveObjective, TrainingOptions
+
+STUDENTS, STEPS, BATCH, CONCEPTS, QUESTIONS, THREADS = 512, 50, 64, 247, 1054, 2
+CELLS, SOME = 5, 8
+COLUMNS = (
+    "backbone",
+    "epoch, CPU s",
+    f"{CELLS} cells",
+    f"{SOME} a step / {SOME}",
+    "all a step / all",
+    "all, latest",
+    "memory",
+)
+
+
+def random_batch(students: int) -> Batch:
+    """Random interactions, none of them padding."""
+    shape = (students, STEPS)
+    return Batch(
+        torch.randint(CONCEPTS, shape),
+        torch.randint(QUESTIONS, shape),
+        torch.randint(2, shape),
+        torch.ones(shape, dtype=torch.bool),
+    )
+
+
+def targets(work: str) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The target concepts [B, M, K] and their steps of a piece of work."""
+    if work == "cells":
+        return torch.randint(CONCEPTS, (BATCH, CELLS, 1)), torch.randint(STEPS, (BATCH, CELLS))
+    if work == "some":
+        return torch.randint(CONCEPTS, (BATCH, STEPS, SOME)), None
+    every = torch.arange(CONCEPTS)
+    if work == "latest":
+        return every.expand(BATCH, 1, -1), torch.full((BATCH, 1), STEPS)
+    return every.expand(BATCH, STEPS, -1), None
+
+
+def epoch_seconds(name: str, size: str) -> float:
+    """CPU-seconds of an epoch of training."""
+    model, batches = _set_up(name, size), random_batch(STUDENTS)
+    objective = NaiveObjective(model.train(), TrainingOptions(device="cpu"))
+    parts = [batches.map(lambda tensor, at=at: tensor[at : at + BATCH]) for at in range(0, STUDENTS, BATCH)]  # type: ignore[misc]
+    objective.step(parts[0])
+    begin = time.process_time()
+    for part in parts:
+        objective.step(part)
+    return time.process_time() - begin
+
+
+def relative_time(name: str, size: str, work: str) -> float:
+    """The time of `answer` over that of a plain forward; the two take turns, and the best of each counts."""
+    model, batch = _set_up(name, size), random_batch(BATCH)
+    with torch.no_grad():
+        history = model.encode(batch)
+        concept, steps = targets(work)
+        rounds = 1 if work == "all" else 12
+        plain, other = float("inf"), float("inf")
+        for _ in range(rounds):
+            plain = min(plain, _seconds(lambda: model(batch)), _seconds(lambda: model(batch)))
+            other = min(other, _seconds(lambda: model.answer(history, concept, steps=steps)))
+    return other / plain
+
+
+def peak_memory(name: str, size: str, work: str) -> float:
+    """How much the peak memory rises in a plain forward, or in answering all concepts after one encoding, in MiB."""
+    model, batch = _set_up(name, size), random_batch(BATCH)
+    with torch.no_grad():
+        model(batch.map(lambda tensor: tensor[:1, :2]))
+        before = _peak()
+        if work == "plain":
+            model(batch)
+        else:
+            model.answer(model.encode(batch), targets("all")[0])
+        return (_peak() - before) / 1024
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=backbone_names())
+    parser.add_argument("--size", default="paper", choices=["paper", "light"])
+    arguments = parser.parse_args()
+    title = f"size {arguments.size}: time relative to a plain forward, peak memory of all concepts / plain forward"
+    table = Table(*COLUMNS, title=title)
+    for name in track(arguments.names, "Measuring"):
+        plain = _alone(peak_memory, name, arguments.size, "plain")
+        everything = _alone(peak_memory, name, arguments.size, "all")
+        table.add_row(
+            name,
+            f"{_alone(epoch_seconds, name, arguments.size):.2f}",
+            f"{_alone(relative_time, name, arguments.size, 'cells'):.2f}",
+            f"{_alone(relative_time, name, arguments.size, 'some') / SOME:.2f}",
+            f"{_alone(relative_time, name, arguments.size, 'all') / CONCEPTS:.2f}",
+            f"{_alone(relative_time, name, arguments.size, 'latest'):.2f}",
+            f"{everything:.0f} / {plain:.0f} MiB = {everything / plain:.2f}",
+        )
+    Console(width=110).print(table)
+
+
+def _set_up(name: str, size: str) -> AnyBackbone:
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(0)
+    return build_backbone(name, n_concepts=CONCEPTS, n_questions=QUESTIONS, size=size).eval()
+
+
+def _alone(measure: Callable[..., float], *arguments: str) -> float:
+    """Measure in a process of its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(measure, arguments)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+if __name__ == "__main__":
+    main()

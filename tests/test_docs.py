@@ -1,0 +1,44 @@
+"""What the documentation shows is run."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tsdr
+from tsdr.evaluation.metrics import auc, predict
+from tsdr.training.trainer import NaiveObjective, TrainingOptions, fit, new_model
+
+ROOT = Path(__file__).parents[1]
+
+
+def run_example(document: str) -> dict[str, Any]:
+    """Run the first Python block of a document and return its names."""
+    example = re.search(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    assert example is not None
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(example.group(1), names)
+    return names
+
+
+def test_the_readmes_example_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [f"u{s},{i % 3};{i % 2},{(s + i) % 2}" for s in range(20) for i in range(60)]
+    (tmp_path / "answers.csv").write_text("user_id,skills,score\n" + "\n".join(rows))
+    monkeypatch.chdir(tmp_path)
+    batch = run_example("README.md")["batch"]
+    assert isinstance(batch, tsdr.Batch)
+    assert batch.mask.shape == (14, 50)  # 20 students less 4 for the test and 2 for validation
+
+
+def test_a_users_own_backbone_is_audited_trained_and_evaluated() -> None:
+    run_example("docs/backbones.md")
+    audit = tsdr.check_backbone("moving-average")
+    assert audit.passed, audit
+    sequences = tsdr.Sequences.from_log(tsdr.simulate(students=150, questions=40, concepts=6).log, window=15)
+    train, test = sequences.select(sequences.student[:100]), sequences.select(sequences.student[100:])
+    options = TrainingOptions(max_epochs=5, learning_rate=0.05, device="cpu")
+    model = new_model("moving-average", sequences, {}, options)
+    fit(NaiveObjective(model, options), train, test, options)
+    found = predict(model, test)
+    assert auc(found.success, found.correct) > 0.55
