@@ -7,7 +7,7 @@ from sklearn import metrics as sk
 
 import tsdr
 from tsdr import Sequences, build_backbone
-from tsdr.evaluation.metrics import Predictions, acc, auc, ece, log_loss, per_student, pooled, predict, rmse
+from tsdr.evaluation.metrics import Predictions, acc, auc, auc_error, ece, log_loss, per_student, pooled, predict, rmse
 
 
 def draw(answers: int = 400, students: int = 12, seed: int = 0) -> Predictions:
@@ -43,6 +43,25 @@ def test_a_student_with_right_answers_only_has_no_auc_and_does_not_spoil_the_mea
     found = Predictions(np.array([0.2, 0.8, 0.6, 0.7]), np.array([0, 1, 1, 1]), np.array([0, 0, 1, 1]))
     assert per_student(found)["auc"] == 1.0
     assert np.isnan(auc(found.success[2:], found.correct[2:]))
+
+
+def test_the_error_of_an_auc_is_the_spread_between_samples_of_students() -> None:
+    """Answers of a student share an ability: the spread over 400 samples agrees with the mean stated error.
+
+    A standard deviation of 400 draws has a relative error of 3.5 %; 15 % are four of them.
+    """
+    rng = np.random.default_rng(0)
+    values, errors = [], []
+    for _ in range(400):
+        ability, student = rng.normal(size=40), np.repeat(np.arange(40), 12)
+        score = (ability[student] + rng.normal(size=480)).round(1)
+        correct = (ability[student] + rng.normal(size=480) > 0).astype(int)
+        found = Predictions(score, correct, student)
+        values.append(auc(score, correct))
+        errors.append(auc_error(found))
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.15)
+    independent = [auc_error(Predictions(score, correct, np.arange(480)))]
+    assert independent[0] < np.mean(errors) * 0.8, "taking answers as independent understates the error"
 
 
 def test_calibration_error_by_hand() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 import tsdr
 from tsdr import InputError, Log, Sequences
 from tsdr.backbones import AnyBackbone
-from tsdr.evaluation.metrics import auc, predict
+from tsdr.evaluation.metrics import auc, auc_error, predict
 from tsdr.sequences import Batch
 from tsdr.training.trainer import Epoch, NaiveObjective, TrainingOptions, fit, new_model, observed_loss
 
@@ -130,8 +130,7 @@ def test_a_checkpoint_of_another_run_is_refused(sequences: Sequences, tmp_path: 
 def test_shuffled_answers_cannot_be_predicted() -> None:
     """With every answer of the log permuted, there is nothing to find: AUC is 0.5 within its standard error.
 
-    The error is that of the mean over students of Σ (prediction - mean)(answer - mean), students being independent;
-    4 of them leave a false alarm once in 16,000.
+    4 standard errors leave a false alarm once in 16,000.
     """
     log = tsdr.simulate(students=300, questions=60, concepts=8, seed=3).log
     answers = np.random.default_rng(0).permutation(log.frame["correct"].to_numpy())
@@ -143,11 +142,7 @@ def test_shuffled_answers_cannot_be_predicted() -> None:
     model = new_model("simplekt", shuffled, SMALL, options)
     fit(NaiveObjective(model, options), train_half, validation, options)
     found = predict(model, test)
-    rank = np.argsort(np.argsort(found.success)) / len(found.success)
-    right = found.correct == 1
-    influence = (rank - rank.mean()) * (right - right.mean()) / (right.mean() * (1 - right.mean()))
-    by_student = np.bincount(found.student, influence)
-    error = np.sqrt((by_student**2).sum()) / len(influence)
+    error = auc_error(found)
     assert abs(auc(found.success, found.correct) - 0.5) < 4 * error
     assert error < 0.02
 

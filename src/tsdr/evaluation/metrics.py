@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
 from tsdr.backbones.contract import AnyBackbone
@@ -48,6 +49,22 @@ def predict(model: AnyBackbone, sequences: Sequences) -> Predictions:
 def auc(success: Array, correct: Array) -> float:
     """Area under the ROC curve; not a number where all answers are alike."""
     return float(roc_auc_score(correct, success)) if 0 < correct.sum() < len(correct) else float("nan")
+
+
+def auc_error(predictions: Predictions) -> float:
+    """The standard error of the pooled AUC, students being independent of each other and their answers not.
+
+    DeLong's components, the share of the other class that each answer is ranked rightly against, summed by student.
+    """
+    success, right = predictions.success, predictions.correct == 1
+    among_all = rankdata(success)
+    own_rank = np.empty(len(success))
+    for group in (right, ~right):
+        own_rank[group] = rankdata(success[group])
+    below = (among_all - own_rank) / np.where(right, (~right).sum(), right.sum())
+    placement = np.where(right, below, 1 - below)
+    influence = (placement - auc(success, predictions.correct)) / np.where(right, right.sum(), (~right).sum())
+    return float(np.sqrt((np.bincount(predictions.student, influence) ** 2).sum()))
 
 
 def acc(success: Array, correct: Array) -> float:

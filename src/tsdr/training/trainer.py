@@ -141,7 +141,7 @@ def fit(
         objective.load_state(saved["objective"])
         stopping.load_state(saved["stopping"])
         generator.set_state(saved["shuffle"])
-        torch.set_rng_state(saved["random"])
+        _set_random_state(saved["random"])
         epochs = [Epoch(**epoch) for epoch in saved["epochs"]]
     while not stopping.over and len(epochs) < options.max_epochs:
         begin = time.perf_counter()
@@ -168,7 +168,7 @@ def fit(
                         "objective": objective.state(),
                         "stopping": stopping.state(),
                         "shuffle": generator.get_state(),
-                        "random": torch.get_rng_state(),
+                        "random": _random_state(),
                         "epochs": [vars(epoch) for epoch in epochs],
                     },
                     temporary,
@@ -177,6 +177,18 @@ def fit(
     objective.model.load_state_dict(stopping.best_weights)
     objective.model.eval()
     return epochs
+
+
+def _random_state() -> dict[str, Tensor]:
+    """Where the random numbers of dropout stand, on every kind of device in use."""
+    cuda = {"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {}
+    return {"cpu": torch.get_rng_state(), **cuda}
+
+
+def _set_random_state(state: dict[str, Tensor]) -> None:
+    torch.set_rng_state(state["cpu"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])
 
 
 def _check_validation(validation: Sequences) -> None:
@@ -200,7 +212,7 @@ def _fingerprint(objective: Objective, train: Sequences, options: TrainingOption
 
 def _read_checkpoint(path: Path, run: str) -> dict[str, Any]:
     try:
-        saved: dict[str, Any] = torch.load(path, weights_only=True)
+        saved: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
         other = saved["run"] != run
     except Exception as error:
         raise InputError(
