@@ -1,0 +1,1 @@
+"""What undoes the selection: propensities and their weights, imputed errors, estimators of the risk over all cells."""
