@@ -20,8 +20,9 @@ from rich.progress import track
 from rich.table import Table
 
 from tsdr.backbones import AnyBackbone, backbone_names, build_backbone
+from tsdr.debias.objective import NAIVE, JointObjective
 from tsdr.sequences import Batch
-from tsdr.training.trainer import NaiveObjective, TrainingOptions
+from tsdr.training.trainer import TrainingOptions
 
 STUDENTS, STEPS, BATCH, CONCEPTS, QUESTIONS, THREADS = 512, 50, 64, 247, 1054, 2
 CELLS, SOME = 5, 8
@@ -62,7 +63,7 @@ def targets(work: str) -> tuple[torch.Tensor, torch.Tensor | None]:
 def epoch_seconds(name: str, size: str) -> float:
     """CPU-seconds of an epoch of training."""
     model, batches = _set_up(name, size), random_batch(STUDENTS)
-    objective = NaiveObjective(model.train(), TrainingOptions(device="cpu"))
+    objective = JointObjective(model.train(), NAIVE, TrainingOptions(device="cpu"))
     parts = [batches.map(lambda tensor, at=at: tensor[at : at + BATCH]) for at in range(0, STUDENTS, BATCH)]  # type: ignore[misc]
     objective.step(parts[0])
     begin = time.process_time()

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import tsdr
+from tsdr.debias.objective import NAIVE, JointObjective, new_model
 from tsdr.evaluation.metrics import auc, predict
-from tsdr.training.trainer import NaiveObjective, TrainingOptions, fit, new_model
+from tsdr.training.trainer import TrainingOptions, fit
 
 ROOT = Path(__file__).parents[1]
 
@@ -39,6 +40,6 @@ def test_a_users_own_backbone_is_audited_trained_and_evaluated() -> None:
     train, test = sequences.select(sequences.student[:100]), sequences.select(sequences.student[100:])
     options = TrainingOptions(max_epochs=5, learning_rate=0.05, device="cpu")
     model = new_model("moving-average", sequences, {}, options)
-    fit(NaiveObjective(model, options), train, test, options)
+    fit(JointObjective(model, NAIVE, options), train, test, options)
     found = predict(model, test)
     assert auc(found.success, found.correct) > 0.55

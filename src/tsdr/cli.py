@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tsdr.backbones import backbone_names
 from tsdr.backbones.checks import check_backbone
+from tsdr.debias.objective import NAIVE
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.evaluation.crossval import cross_validate, cross_validate_baselines
 from tsdr.evaluation.records import RecordFolder
@@ -131,6 +132,7 @@ def fit_command(
             backbone=backbone,
             options=_options(size),
             training=training,
+            debias=NAIVE,
             validation=validation,
             checkpoint=checkpoint,
             resume=resume,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import polars as pl
@@ -34,11 +34,17 @@ class Batch:
     def __len__(self) -> int:
         return self.mask.shape[0]
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> "Batch":
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
         """The batch with a function applied to each of its tensors."""
-        return Batch(*(function(getattr(self, field.name)) for field in fields(self)))
+        return replace(self, **{field.name: function(getattr(self, field.name)) for field in fields(self)})
 
-    def to(self, device: torch.device | str) -> "Batch":
+    def scored(self) -> Tensor:
+        """Which steps losses and metrics count: the real ones but the first of each sequence."""
+        scored = self.mask.clone()
+        scored[:, :1] = False
+        return scored
+
+    def to(self, device: torch.device | str) -> Self:
         """The same batch on another device."""
         return self.map(lambda tensor: tensor.to(device))
 

@@ -9,7 +9,8 @@ from tsdr import Batch, build_backbone, check_backbone
 from tsdr.backbones.attention import AttentionHistory, View
 from tsdr.backbones.dkt import DKT, DKTHistory
 from tsdr.backbones.simplekt import SimpleKT
-from tsdr.training.trainer import NaiveObjective, TrainingOptions, fit
+from tsdr.debias.objective import NAIVE, JointObjective
+from tsdr.training.trainer import TrainingOptions, fit
 
 CAUSAL = ("own answer unseen", "later answers unseen", "later questions unseen", "given targets see only earlier steps")
 SIX = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt")
@@ -33,7 +34,7 @@ def test_every_backbone_passes_untrained_and_trained(name: str) -> None:
     model = build_backbone(name, n_concepts=6, n_questions=40, d=16, size="light")
     model.prepare(train)
     options = TrainingOptions(max_epochs=3, learning_rate=0.01, device="cpu")
-    fit(NaiveObjective(model, options), train, validation, options)
+    fit(JointObjective(model, NAIVE, options), train, validation, options)
     weights = {key: tensor.clone() for key, tensor in model.state_dict().items()}
     audit = check_backbone(model)
     assert audit.passed, audit

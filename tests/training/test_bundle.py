@@ -9,6 +9,7 @@ import tsdr
 from conftest import random_batch
 from tsdr import InputError, Sequences, Vocabulary, build_backbone
 from tsdr.backbones.diskt import DisKT
+from tsdr.debias.objective import NAIVE
 from tsdr.training.bundle import Bundle, fit_bundle, read_bundle
 from tsdr.training.trainer import TrainingOptions
 
@@ -36,7 +37,7 @@ def test_a_bundle_is_read_back_whole(name: str, tmp_path: Path) -> None:
 def test_fitting_leaves_a_bundle_that_says_how_it_came_about(tmp_path: Path) -> None:
     sequences = Sequences.from_log(tsdr.simulate(students=60, questions=20, concepts=4).log, window=10)
     options = TrainingOptions(max_epochs=2, device="cpu")
-    fitted = fit_bundle(sequences, backbone="dkt", options={"d": 8}, training=options, validation=0.2)
+    fitted = fit_bundle(sequences, backbone="dkt", options={"d": 8}, training=options, debias=NAIVE, validation=0.2)
     fitted.write(tmp_path)
     about = json.loads((tmp_path / "bundle.json").read_text())
     assert about["training"]["validation_students"] == 12

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 import tsdr
-from tsdr import InputError, Log, Sequences
+from conftest import random_batch
+from tsdr import InputError, Log, Sequences, build_backbone
 from tsdr.backbones import AnyBackbone
+from tsdr.debias.objective import NAIVE, JointObjective, new_model
 from tsdr.evaluation.metrics import auc, auc_error, predict
-from tsdr.sequences import Batch
-from tsdr.training.trainer import Epoch, NaiveObjective, TrainingOptions, fit, new_model, observed_loss
+from tsdr.training.trainer import Epoch, TrainingOptions, fit
 
 SIX = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt")
 SMALL = {"d": 16, "size": "light"}
@@ -32,23 +33,25 @@ def train(
     model = new_model(name, sequences, SMALL, options)
     training, validation = halves(sequences)
     model.prepare(training)
-    return model, fit(NaiveObjective(model, options), training, validation, options, **more)  # type: ignore[arg-type]
+    return model, fit(JointObjective(model, NAIVE, options), training, validation, options, **more)  # type: ignore[arg-type]
 
 
 def weights(model: AnyBackbone) -> list[Tensor]:
     return [tensor.clone() for tensor in model.state_dict().values()]
 
 
-def test_the_loss_is_the_mean_over_scored_steps() -> None:
-    batch = Batch(
-        concept=torch.zeros(2, 3, dtype=torch.long),
-        question=torch.zeros(2, 3, dtype=torch.long),
-        correct=torch.tensor([[1, 0, 1], [1, 1, 0]]),
-        mask=torch.tensor([[True, True, True], [True, True, False]]),
-    )
-    logits = torch.tensor([[9.0, 0.5, -1.0], [9.0, 2.0, 9.0]])
-    chances = [1 - 1 / (1 + np.exp(-0.5)), 1 / (1 + np.exp(1.0)), 1 / (1 + np.exp(-2.0))]
-    assert float(observed_loss(logits, batch)) == pytest.approx(-np.mean(np.log(chances)), rel=1e-6)
+def test_the_naive_loss_is_the_mean_over_scored_steps() -> None:
+    batch = random_batch()
+    options = TrainingOptions(device="cpu")
+    model = build_backbone("dkt", n_concepts=11, n_questions=13, dropout=0.0)
+    logits = model(batch).detach()
+    losses = [
+        float(np.logaddexp(0, float(logits[i, j]) * (1 - 2 * int(batch.correct[i, j]))))
+        for i in range(len(batch))
+        for j in range(1, 9)
+        if batch.mask[i, j]
+    ]
+    assert JointObjective(model, NAIVE, options).step(batch) == pytest.approx(np.mean(losses), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", SIX)
@@ -66,7 +69,7 @@ def test_every_backbone_can_learn_64_sequences_by_heart(name: str) -> None:
     options = TrainingOptions(learning_rate=5e-3, max_epochs=1, device="cpu")
     model = new_model(name, data, {"d": 32, "dropout": 0.0} | ({} if name == "dkt" else {"size": "light"}), options)
     model.prepare(data)
-    objective = NaiveObjective(model, options)
+    objective = JointObjective(model, NAIVE, options)
     for step in range(400):
         model.train()
         objective.step(data.batch)
@@ -140,7 +143,7 @@ def test_shuffled_answers_cannot_be_predicted() -> None:
     )
     options = TrainingOptions(max_epochs=6, patience=3, learning_rate=5e-3, device="cpu")
     model = new_model("simplekt", shuffled, SMALL, options)
-    fit(NaiveObjective(model, options), train_half, validation, options)
+    fit(JointObjective(model, NAIVE, options), train_half, validation, options)
     found = predict(model, test)
     error = auc_error(found)
     assert abs(auc(found.success, found.correct) - 0.5) < 4 * error
@@ -153,7 +156,7 @@ def test_validation_without_both_kinds_of_answers_is_refused(sequences: Sequence
     options = TrainingOptions(device="cpu")
     model = new_model("dkt", sequences, {}, options)
     with pytest.raises(InputError, match="both right and wrong"):
-        fit(NaiveObjective(model, options), training, validation, options)
+        fit(JointObjective(model, NAIVE, options), training, validation, options)
 
 
 def test_a_gpu_that_is_not_there_is_refused() -> None:

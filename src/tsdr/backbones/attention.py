@@ -313,11 +313,15 @@ class AttentionBackbone(Backbone[AttentionHistory]):
         """One pass over the interactions, which keeps keys and values; the last block need not run."""
         return self._observe(batch, to_the_end=False)[0]
 
-    def forward(self, batch: Batch) -> Tensor:
+    def follow(self, batch: Batch) -> tuple[AttentionHistory, Tensor]:
         """The observed targets are the rows of the ordinary pass."""
         history, state = self._observe(batch, to_the_end=True)
         target = self.target(batch.concept, batch.question)
-        return self.read(history, state, target, batch.question, self._every_step(history))
+        return history, self.read(history, state, target, batch.question, self._every_step(history))
+
+    def summary_parameters(self) -> list[nn.Parameter]:
+        """The learned query."""
+        return list(self.summary_query.parameters())
 
     def retrieve(
         self,

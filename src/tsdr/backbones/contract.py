@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from tsdr.errors import InputError
 from tsdr.sequences import Batch, Sequences
@@ -87,15 +88,30 @@ class Backbone(nn.Module, ABC, Generic[History]):
         if size >= concept.shape[2]:
             return self.answer_rows(history, concept, question, steps)
         chunks = [
-            self.answer_rows(history, concept[..., at : at + size], _chunk(question, at, size), steps)
+            self._answer_chunk(history, concept[..., at : at + size], _chunk(question, at, size), steps)
             for at in range(0, concept.shape[2], size)
         ]
         return torch.cat(chunks, dim=2)
 
+    def follow(self, batch: Batch) -> tuple[History, Tensor]:
+        """The history, as `encode` gives it, and the success logits [B, T] of the observed targets, in one pass."""
+        history = self.encode(batch)
+        return history, self.answer(history, batch.concept[..., None], batch.question[..., None]).squeeze(2)
+
     def forward(self, batch: Batch) -> Tensor:
         """Success logits [B, T] of the observed targets."""
-        history = self.encode(batch)
-        return self.answer(history, batch.concept[..., None], batch.question[..., None]).squeeze(2)
+        return self.follow(batch)[1]
+
+    def summary_parameters(self) -> list[nn.Parameter]:
+        """The parameters that serve the summary alone."""
+        return []
+
+    def _answer_chunk(self, history: History, concept: Tensor, question: Tensor | None, steps: Tensor) -> Tensor:
+        """In training, a chunk's inner values are computed again for the backward pass instead of being held."""
+        if not torch.is_grad_enabled():
+            return self.answer_rows(history, concept, question, steps)
+        logits: Tensor = checkpoint(self.answer_rows, history, concept, question, steps, use_reentrant=False)
+        return logits
 
 
 AnyBackbone = Backbone[Any]

@@ -32,8 +32,7 @@ def logistic_counts(train: Sequences, test: Sequences) -> Predictions:
     """
     shares = _concept_shares(train)
     model = make_pipeline(StandardScaler(), LogisticRegression())
-    scored = train.batch.mask.numpy().copy()
-    scored[:, :1] = False
+    scored = train.batch.scored().numpy()
     model.fit(_features(train, shares)[scored], train.batch.correct.numpy()[scored])
     features = _features(test, shares)
     success = model.predict_proba(features.reshape(-1, features.shape[-1]))[:, 1]

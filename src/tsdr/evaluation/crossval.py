@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tsdr.debias.objective import NAIVE, new_objective
 from tsdr.evaluation.baselines import BASELINES
 from tsdr.evaluation.metrics import Predictions, per_student, pooled, predict
 from tsdr.evaluation.records import Record, RecordFolder, Run, peak_memory_mib
 from tsdr.sequences import Folds, Sequences
 from tsdr.training.bundle import versions
-from tsdr.training.trainer import Epoch, NaiveObjective, TrainingOptions, fit, new_model
+from tsdr.training.trainer import Epoch, TrainingOptions, fit
 
 
 def cross_validate(
@@ -78,11 +79,10 @@ def _run_fold(
     begin = time.perf_counter()
     split = folds[run.fold]
     train, validation, test = (sequences.select(part) for part in (split.train, split.validation, split.test))
-    model = new_model(run.backbone, sequences, options, training)
-    model.prepare(train)
+    objective = new_objective(run.backbone, train, options, training, NAIVE)
     checkpoint = folder / ".checkpoints" / f"{run.file_name()}.pt"
     epochs = fit(
-        NaiveObjective(model, training),
+        objective,
         train,
         validation,
         training,
@@ -91,7 +91,7 @@ def _run_fold(
         on_epoch=lambda epoch: on_epoch(run.fold, epoch),
     )
     students = {"train": len(train), "validation": len(validation), "test": len(test)}
-    record = _record(run, predict(model, test), students, begin, epochs)
+    record = _record(run, predict(objective.model, test), students, begin, epochs)
     checkpoint.unlink(missing_ok=True)
     return record
 

@@ -12,11 +12,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from tsdr.backbones.contract import AnyBackbone, build_backbone
+from tsdr.debias.objective import DebiasOptions, new_objective
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.files import replacing
 from tsdr.log import Vocabulary
 from tsdr.sequences import Sequences, Split
-from tsdr.training.trainer import Epoch, NaiveObjective, TrainingOptions, fit, new_model
+from tsdr.training.trainer import Epoch, TrainingOptions, fit
 
 FORMAT = 1
 WEIGHTS, DESCRIPTION = "weights.safetensors", "bundle.json"
@@ -108,6 +109,7 @@ def fit_bundle(
     backbone: str,
     options: Mapping[str, Any],
     training: TrainingOptions,
+    debias: DebiasOptions,
     validation: float = 0.1,
     checkpoint: Path | None = None,
     resume: bool = False,
@@ -116,10 +118,9 @@ def fit_bundle(
     """Train a backbone on all students but a validation share, drawn by the seed."""
     split = Split.hold_out(sequences.student, validation, seed=training.seed)
     train, held_out = sequences.select(split.train), sequences.select(split.validation)
-    model = new_model(backbone, sequences, options, training)
-    model.prepare(train)
+    objective = new_objective(backbone, train, options, training, debias)
     epochs = fit(
-        NaiveObjective(model, training),
+        objective,
         train,
         held_out,
         training,
@@ -128,15 +129,15 @@ def fit_bundle(
         on_epoch=on_epoch,
     )
     about = {
-        "method": "naive",
         "options": training.model_dump(),
+        "debias": debias.model_dump(),
         "epochs": len(epochs),
         "best_epoch": epochs[-1].best_epoch,
         "validation_auc": epochs[-1].best_auc,
         "train_students": len(split.train),
         "validation_students": len(split.validation),
     }
-    return Bundle(model, backbone, options, sequences.vocabulary, sequences.window, about)
+    return Bundle(objective.model, backbone, options, sequences.vocabulary, sequences.window, about)
 
 
 def versions() -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -11,9 +11,8 @@ import torch
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from tsdr.backbones.contract import AnyBackbone, build_backbone
+from tsdr.backbones.contract import AnyBackbone
 from tsdr.errors import InputError, in_a_sentence
-from tsdr.evaluation.metrics import auc, predict
 from tsdr.files import replacing
 from tsdr.sequences import Batch, Sequences
 from tsdr.training.stopping import EarlyStopping
@@ -47,60 +46,23 @@ class Objective(Protocol):
 
     model: AnyBackbone
 
+    def settings(self) -> str:
+        """What tells this objective from others, for checkpoints."""
+
+    def begin(self, train: Sequences, training: TrainingOptions) -> None:
+        """What comes before the first epoch, if anything."""
+
     def step(self, batch: Batch) -> float:
         """Learn from one batch and return its loss."""
+
+    def validate(self, validation: Sequences) -> float:
+        """How good the model is by now on held-out students: the value to stop by, larger is better."""
 
     def state(self) -> dict[str, Any]:
         """All that must be kept to go on later."""
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from what `state` gave."""
-
-
-class NaiveObjective:
-    """The mean cross-entropy of observed answers, taken as if the log were a fair sample, plus the model's penalty."""
-
-    def __init__(self, model: AnyBackbone, options: TrainingOptions) -> None:
-        self.model = model
-        self.optimiser = torch.optim.Adam(
-            model.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay
-        )
-
-    def step(self, batch: Batch) -> float:
-        """One step of Adam."""
-        self.optimiser.zero_grad(set_to_none=True)
-        loss = observed_loss(self.model(batch), batch)
-        (loss + self.model.penalty(batch)).backward()
-        self.optimiser.step()
-        return float(loss.detach())
-
-    def state(self) -> dict[str, Any]:
-        """Weights and optimiser."""
-        return {"model": self.model.state_dict(), "optimiser": self.optimiser.state_dict()}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` gave."""
-        self.model.load_state_dict(state["model"])
-        self.optimiser.load_state_dict(state["optimiser"])
-
-
-def observed_loss(logits: Tensor, batch: Batch) -> Tensor:
-    """Mean cross-entropy of logits [B, T] over the scored steps: all but the first of each sequence."""
-    scored = batch.mask.clone()
-    scored[:, :1] = False
-    return torch.nn.functional.binary_cross_entropy_with_logits(logits[scored], batch.correct[scored].to(logits.dtype))
-
-
-def new_model(
-    backbone: str, sequences: Sequences, options: Mapping[str, Any], training: TrainingOptions
-) -> AnyBackbone:
-    """A fresh model for the vocabulary of these sequences, the same for the same seed."""
-    torch.manual_seed(training.seed)
-    vocabulary = sequences.vocabulary
-    model = build_backbone(
-        backbone, n_concepts=len(vocabulary.concepts), n_questions=len(vocabulary.questions), **options
-    )
-    return model.to(training.torch_device())
 
 
 @dataclass(frozen=True)
@@ -143,12 +105,13 @@ def fit(
         generator.set_state(saved["shuffle"])
         _set_random_state(saved["random"])
         epochs = [Epoch(**epoch) for epoch in saved["epochs"]]
+    else:
+        objective.begin(train, options)
     while not stopping.over and len(epochs) < options.max_epochs:
         begin = time.perf_counter()
         objective.model.train()
         losses = [objective.step(batch.to(device)) for batch in train.batches(options.batch_size, generator)]
-        predictions = predict(objective.model, validation)
-        value = auc(predictions.success, predictions.correct)
+        value = objective.validate(validation)
         stopping.update(value, objective.model)
         epochs.append(
             Epoch(
@@ -204,7 +167,7 @@ def _check_validation(validation: Sequences) -> None:
 def _fingerprint(objective: Objective, train: Sequences, options: TrainingOptions) -> str:
     """Tells runs apart: another model, other data or other options must not go on from this one's checkpoint."""
     shapes = [(name, tuple(tensor.shape)) for name, tensor in objective.model.state_dict().items()]
-    content = [type(objective).__name__, options.model_dump_json(exclude={"max_epochs"}), str(shapes), *train.student]
+    content = [objective.settings(), options.model_dump_json(exclude={"max_epochs"}), str(shapes), *train.student]
     digest = hashlib.sha256("\n".join(content).encode())
     digest.update(train.batch.correct.numpy().tobytes())
     return digest.hexdigest()

@@ -1,0 +1,260 @@
+"""The joint objective: naive, ipw, eib, dr and tsdr are settings of it.
+
+In every mini-batch (Algorithm 1 of the paper) the imputation model learns from observed cells, then the propensity
+model, then the knowledge-tracing model minimises
+
+    mean over observed steps of w e  +  α (mean over all cells of ê  -  mean over observed steps of w ê)
+
+with pseudo-answers and weights held fixed, the last term only if the correction's gradient is `full`.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from tsdr.backbones.contract import AnyBackbone, build_backbone
+from tsdr.debias.cells import draw_cells
+from tsdr.debias.imputation import ImputationLoss, imputation_losses, imputed_error, without_questions
+from tsdr.debias.propensity import Propensity, PropensityKind
+from tsdr.debias.smoothness import smoothness
+from tsdr.debias.weights import density_ratio
+from tsdr.errors import InputError
+from tsdr.evaluation.metrics import auc, predict
+from tsdr.sequences import Batch, Sequences
+from tsdr.training.trainer import TrainingOptions
+
+Method = Literal["naive", "ipw", "eib", "dr", "tsdr"]
+
+
+class DebiasOptions(BaseModel):
+    """What is done about selection; the defaults are tsdr's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    weighting: bool = Field(True, description="weight observed errors by the inverse propensity")
+    imputing: bool = Field(True, description="add the imputed errors of all cells")
+    smooth: Literal["imputation", "kt", "off"] = Field("imputation", description="whose states are kept smooth")
+    smoothness: NonNegativeFloat = Field(2.0, description="λ, the weight of the mean squared step of the states")
+    alpha: NonNegativeFloat = Field(3.0, description="α, the weight of the imputed errors")
+    cells: PositiveInt | Literal["all"] = Field(5, description="cells drawn from a sequence for the imputed mean")
+    negatives: PositiveInt | Literal["all"] = Field(64, description="concepts drawn as the propensity's negatives")
+    clip: tuple[NonNegativeFloat, NonNegativeFloat] = Field((0.5, 2.0), description="bounds of w = 1 / (|C| p̂)")
+    self_normalise: bool = Field(True, description="divide w by its mean over the batch")
+    imputation_loss: ImputationLoss = Field("bce", description="how the imputation model learns")
+    correction: Literal["full", "stopped"] = Field("stopped", description="does ê at observed cells carry gradient")
+    propensity: PropensityKind = Field("bernoulli", description="sigmoid a concept, or softmax over all")
+    joint: bool = Field(True, description="train the auxiliary models along, or first and then freeze them")
+    warm_up: PositiveInt = Field(10, description="epochs of the auxiliary models before they are frozen")
+
+    @classmethod
+    def of_method(cls, method: Method, **changes: Any) -> "DebiasOptions":
+        """A method's settings, with changes."""
+        if method not in METHODS:
+            raise InputError(f"there is no method {method!r}; choose from {', '.join(METHODS)}")
+        return cls(**METHODS[method] | changes)
+
+
+METHODS: dict[str, dict[str, Any]] = {
+    "naive": {"weighting": False, "imputing": False, "smooth": "off"},
+    "ipw": {"weighting": True, "imputing": False, "smooth": "off"},
+    "eib": {"weighting": False, "imputing": True, "smooth": "off"},
+    "dr": {"weighting": True, "imputing": True, "smooth": "off"},
+    "tsdr": {},
+}
+NAIVE = DebiasOptions.of_method("naive")
+IMPUTATION_DECAY, PROPENSITY_DECAY = 1e-4, 1e-3
+
+
+class JointObjective:
+    """Learns a backbone from a selected log, with the propensity and imputation models that its options call for."""
+
+    def __init__(
+        self,
+        model: AnyBackbone,
+        options: DebiasOptions,
+        training: TrainingOptions,
+        imputation: AnyBackbone | None = None,
+    ) -> None:
+        if options.imputing and imputation is None:
+            raise InputError("a method that imputes needs an imputation model beside the backbone")
+        self.model, self.options, self.imputation = model, options, imputation
+        self.propensity: Propensity | None = None
+        self.reference: AnyBackbone | None = None
+        serves_summary = {id(parameter) for parameter in model.summary_parameters()}
+        learned = [parameter for parameter in model.parameters() if id(parameter) not in serves_summary]
+        rate = training.learning_rate
+        self.optimisers = {"model": torch.optim.Adam(learned, lr=rate, weight_decay=training.weight_decay)}
+        if imputation is not None:
+            self.optimisers["imputation"] = torch.optim.Adam(
+                imputation.parameters(), lr=rate, weight_decay=IMPUTATION_DECAY
+            )
+        if options.weighting:
+            self.propensity = Propensity(_summary_size(model), model.n_concepts, options.propensity)
+            self.propensity.to(learned[0].device)
+            self.optimisers["propensity"] = torch.optim.Adam(
+                [*self.propensity.parameters(), *model.summary_parameters()], lr=rate, weight_decay=PROPENSITY_DECAY
+            )
+
+    def settings(self) -> str:
+        """The options."""
+        return self.options.model_dump_json()
+
+    def begin(self, train: Sequences, training: TrainingOptions) -> None:
+        """Without joint learning: train the auxiliary models, beside a copy of the backbone, and freeze them."""
+        if self.options.joint:
+            return
+        together = self.options.model_copy(update={"joint": True})
+        aside = JointObjective(copy.deepcopy(self.model), together, training, self.imputation)
+        aside.model.train()
+        device = next(self.model.parameters()).device
+        generator = torch.Generator().manual_seed(training.seed)
+        for _ in range(self.options.warm_up):
+            for batch in train.batches(training.batch_size, generator):
+                aside.step(batch.to(device))
+        self.propensity, self.reference = aside.propensity, aside.model.eval()
+
+    def step(self, batch: Batch) -> float:
+        """Update the imputation model, the propensity model and the backbone, in this order."""
+        scored = batch.scored()
+        history, logits = self.model.follow(batch)
+        if self.imputation is not None and self.options.joint:
+            self._learn_imputation(self.imputation, batch, logits, self._weights(batch, history))
+        if self.propensity is not None and self.options.joint:
+            state = self.model.summary(history)
+            loss = self.propensity.loss(state, batch.concept, scored, self.options.negatives)
+            self._update("propensity", loss)
+        weights = self._weights(batch, history)
+        steps = scored.sum().clamp(min=1)
+        errors = binary_cross_entropy_with_logits(logits, batch.correct.to(logits.dtype), reduction="none")
+        observed = (weights * errors).sum() / steps
+        loss = observed + self.model.penalty(batch)
+        if self.imputation is not None:
+            loss = loss + self.options.alpha * self._imputed(self.imputation, batch, history, weights)
+        if self.options.smooth == "kt":
+            loss = loss + self.options.smoothness * smoothness(self.model, history, scored, self.options.cells)
+        self._update("model", loss)
+        return float(observed.detach())
+
+    def validate(self, validation: Sequences) -> float:
+        """AUC on the logged answers of the validation students."""
+        found = predict(self.model, validation)
+        return auc(found.success, found.correct)
+
+    def state(self) -> dict[str, Any]:
+        """Every model and optimiser."""
+        return {
+            "models": {name: model.state_dict() for name, model in self._models().items()},
+            "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        if "reference" in state["models"]:
+            self.reference = copy.deepcopy(self.model).eval()
+        for name, model in self._models().items():
+            model.load_state_dict(state["models"][name])
+        for name, optimiser in self.optimisers.items():
+            optimiser.load_state_dict(state["optimisers"][name])
+
+    def _models(self) -> dict[str, torch.nn.Module]:
+        models = {
+            "model": self.model,
+            "imputation": self.imputation,
+            "propensity": self.propensity,
+            "reference": self.reference,
+        }
+        return {name: model for name, model in models.items() if model is not None}
+
+    def _learn_imputation(self, model: AnyBackbone, batch: Batch, logits: Tensor, weights: Tensor) -> None:
+        scored = batch.scored()
+        model.train()
+        plain = without_questions(batch)
+        history, imputation = model.follow(plain)
+        losses = imputation_losses(imputation, logits, batch.correct, self.options.imputation_loss)
+        loss = (weights * losses).sum() / scored.sum().clamp(min=1) + model.penalty(plain)
+        if self.options.smooth == "imputation":
+            loss = loss + self.options.smoothness * smoothness(model, history, scored, self.options.cells)
+        self._update("imputation", loss)
+
+    def _imputed(self, teacher: AnyBackbone, batch: Batch, history: object, weights: Tensor) -> Tensor:
+        """mean ê over all cells, less, with the full gradient, the mean of w ê over observed steps."""
+        kind = self.options.imputation_loss
+        scored = batch.scored()
+        cells = draw_cells(scored, self.model.n_concepts, self.options.cells)
+        observed = batch.concept[..., None]
+        teacher.eval()
+        with torch.no_grad():
+            past = teacher.encode(without_questions(batch))
+            imputation = teacher.answer(past, cells.concept, steps=cells.steps)
+            at_observed = teacher.answer(past, observed) if self.options.correction == "full" else None
+        mean = cells.mean(imputed_error(self.model.answer(history, cells.concept, steps=cells.steps), imputation, kind))
+        if at_observed is None:
+            return mean
+        imputed = imputed_error(self.model.answer(history, observed), at_observed, kind).squeeze(-1)
+        return mean - (weights * imputed).sum() / scored.sum().clamp(min=1)
+
+    @torch.no_grad()
+    def _weights(self, batch: Batch, history: object) -> Tensor:
+        """w [B, T], 0 at steps that are not scored."""
+        scored = batch.scored()
+        if self.propensity is None:
+            return scored.to(torch.get_default_dtype())
+        if self.reference is None:
+            state = self.model.summary(history)
+        else:
+            state = self.reference.summary(self.reference.encode(batch))
+        return density_ratio(
+            self.propensity(state, batch.concept),
+            self.model.n_concepts,
+            scored,
+            self.options.clip,
+            self.options.self_normalise,
+        ).value
+
+    def _update(self, name: str, loss: Tensor) -> None:
+        optimiser = self.optimisers[name]
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+
+
+@torch.no_grad()
+def _summary_size(model: AnyBackbone) -> int:
+    """How wide the model's summary is, found by asking it."""
+    nothing = torch.zeros(1, 2, dtype=torch.long, device=next(model.parameters()).device)
+    history = model.encode(Batch(nothing, nothing, nothing, nothing == 0))
+    return model.summary(history).shape[-1]
+
+
+def new_model(
+    backbone: str, sequences: Sequences, options: Mapping[str, Any], training: TrainingOptions
+) -> AnyBackbone:
+    """A fresh model for the vocabulary of these sequences, the same for the same seed."""
+    torch.manual_seed(training.seed)
+    vocabulary = sequences.vocabulary
+    model = build_backbone(
+        backbone, n_concepts=len(vocabulary.concepts), n_questions=len(vocabulary.questions), **options
+    )
+    return model.to(training.torch_device())
+
+
+def new_objective(
+    backbone: str,
+    train: Sequences,
+    options: Mapping[str, Any],
+    training: TrainingOptions,
+    debias: DebiasOptions,
+) -> JointObjective:
+    """A fresh model, prepared on the training split, and the objective to train it by."""
+    model = new_model(backbone, train, options, training)
+    model.prepare(train)
+    imputation = None
+    if debias.imputing:
+        imputation = build_backbone(backbone, n_concepts=model.n_concepts, n_questions=1, **options)
+        imputation.to(training.torch_device()).prepare(train)
+    return JointObjective(model, debias, training, imputation)

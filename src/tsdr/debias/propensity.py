@@ -1,0 +1,52 @@
+"""The propensity model: how likely is it that a concept is the one logged next, given the history alone?"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+PropensityKind = Literal["bernoulli", "categorical"]
+
+
+class Propensity(nn.Module):
+    """One linear output a concept on a summary of the history: sigmoid (bernoulli) or softmax (categorical).
+
+    It starts at 1 / |C| for every concept. The summary carries no gradient into the model that made it.
+    """
+
+    def __init__(self, d: int, n_concepts: int, kind: PropensityKind = "bernoulli") -> None:
+        super().__init__()
+        self.kind = kind
+        self.n_concepts = n_concepts
+        self.output = nn.Linear(d, n_concepts)
+        nn.init.zeros_(self.output.weight)
+        nn.init.constant_(self.output.bias, -math.log(max(n_concepts - 1, 1)))
+
+    def forward(self, state: Tensor, concept: Tensor) -> Tensor:
+        """p̂ [B, T] of the concepts [B, T] given states [B, T, d]."""
+        if self.kind == "categorical":
+            return self.output(state).softmax(-1).gather(-1, concept[..., None]).squeeze(-1)
+        return self._logit(state, concept).sigmoid()
+
+    def loss(self, state: Tensor, concept: Tensor, scored: Tensor, negatives: int | Literal["all"]) -> Tensor:
+        """Mean loss over scored steps: for bernoulli, BCE with every unlogged concept of the step as a negative.
+
+        With a number of `negatives`, so many concepts are drawn uniformly for the batch and weighted by the inverse
+        of their chance to be drawn: the same on average, at a cost that does not grow with |C|. The categorical
+        loss is the cross-entropy of the logged concept, over all concepts.
+        """
+        state, concept = state[scored], concept[scored]
+        if self.kind == "categorical":
+            return nn.functional.cross_entropy(self.output(state), concept)
+        drawn = torch.arange(self.n_concepts, device=state.device)
+        if negatives != "all" and negatives < self.n_concepts:
+            drawn = torch.randint(self.n_concepts, (negatives,), device=state.device)
+        logits = nn.functional.linear(state, self.output.weight[drawn], self.output.bias[drawn])
+        unlogged = drawn != concept[:, None]
+        against = (softplus(logits) * unlogged).sum(-1) * self.n_concepts / len(drawn)
+        return (softplus(-self._logit(state, concept)) + against).mean() / self.n_concepts
+
+    def _logit(self, state: Tensor, concept: Tensor) -> Tensor:
+        return (state * self.output.weight[concept]).sum(-1) + self.output.bias[concept]
