@@ -50,20 +50,24 @@ def auc(success: Array, correct: Array) -> float:
     return float(roc_auc_score(correct, success)) if 0 < correct.sum() < len(correct) else float("nan")
 
 
-def auc_error(predictions: Predictions) -> float:
-    """The standard error of the pooled AUC, students being independent of each other and their answers not.
+def auc_influence(predictions: Predictions) -> Array:
+    """How much each answer moves the pooled AUC: DeLong's components, which sum to nought.
 
-    DeLong's components, the share of the other class that each answer is ranked rightly against, summed by student.
+    An answer's component is the share of the other class that it is ranked rightly against, less the AUC, over the
+    number of answers of its class.
     """
     success, right = predictions.success, predictions.correct == 1
-    among_all = rankdata(success)
     own_rank = np.empty(len(success))
     for group in (right, ~right):
         own_rank[group] = rankdata(success[group])
-    below = (among_all - own_rank) / np.where(right, (~right).sum(), right.sum())
+    below = (rankdata(success) - own_rank) / np.where(right, (~right).sum(), right.sum())
     placement = np.where(right, below, 1 - below)
-    influence = (placement - auc(success, predictions.correct)) / np.where(right, right.sum(), (~right).sum())
-    return float(np.sqrt((np.bincount(predictions.student, influence) ** 2).sum()))
+    return (placement - auc(success, predictions.correct)) / np.where(right, right.sum(), (~right).sum())
+
+
+def auc_error(predictions: Predictions) -> float:
+    """The standard error of the pooled AUC, students being independent of each other and their answers not."""
+    return float(np.sqrt((np.bincount(predictions.student, auc_influence(predictions)) ** 2).sum()))
 
 
 def acc(success: Array, correct: Array) -> float:

@@ -1,0 +1,90 @@
+"""Evidence against the truth: how far predictions are off over ALL cells of a simulated log, logged or not."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tsdr.backbones.contract import AnyBackbone
+from tsdr.errors import InputError
+from tsdr.evaluation.metrics import Array, Predictions, auc, auc_influence
+from tsdr.sequences import Sequences
+from tsdr.simulator import Truth
+
+TRUTH_BATCH = 64
+BANDS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+@dataclass(frozen=True)
+class TrueRisk:
+    """Metrics over all cells (scored step, concept) and what each student contributes to them.
+
+    `true_bce` and `true_rmse` are against the true probability, `true_auc` against an answer drawn for every cell;
+    `bias` is the mean of predicted minus true success by band of true success. `by_student` has, in the order of
+    the students, the number of cells, the sums of cross-entropy and squared error, and the AUC's influence.
+    """
+
+    metrics: dict[str, float]
+    bias: dict[str, float]
+    by_student: dict[str, list[float]]
+
+
+def true_probability(sequences: Sequences, truth: Truth) -> Tensor:
+    """The truth just before each step, [sequences, steps, concepts], in the order of the vocabulary."""
+    student = {name: i for i, name in enumerate(truth.student.tolist())}
+    concept = {name: i for i, name in enumerate(truth.concept.tolist())}
+    try:
+        rows = np.array([student[name] for name in sequences.student], dtype=np.int64)
+        columns = np.array([concept[name] for name in sequences.vocabulary.concepts], dtype=np.int64)
+    except KeyError as error:
+        raise InputError(
+            f"{error} is in the log and not in its truth; the two belong to different simulations"
+        ) from error
+    return torch.from_numpy(truth.probability[rows[:, None], sequences.position.numpy()][..., columns])
+
+
+def true_risk(model: AnyBackbone, sequences: Sequences, truth: Truth, seed: int = 0) -> TrueRisk:
+    """Ask the model for every concept at every scored step, and compare with the truth."""
+    predicted, true, student = (np.concatenate(parts) for parts in zip(*_cells(model, sequences, truth), strict=True))
+    drawn = (np.random.default_rng(seed).random(true.shape) < true).astype(np.int64)
+    cell = Predictions(predicted.ravel(), drawn.ravel(), np.repeat(student, true.shape[1]))
+    squared = (predicted - true) ** 2
+    entropy = -(true * np.log(predicted) + (1 - true) * np.log(1 - predicted))
+    metrics = {
+        "true_bce": float(entropy.mean()),
+        "true_rmse": float(np.sqrt(squared.mean())),
+        "true_auc": auc(cell.success, cell.correct),
+    }
+    band = np.digitize(true, BANDS[1:-1])
+    bias = {
+        f"{BANDS[b]:g} to {BANDS[b + 1]:g}": float((predicted - true)[band == b].mean())
+        for b in range(len(BANDS) - 1)
+        if (band == b).any()
+    }
+    by_student = {
+        "cells": np.bincount(student, np.full(len(student), true.shape[1])),
+        "true_bce": np.bincount(student, entropy.sum(1)),
+        "true_squared_error": np.bincount(student, squared.sum(1)),
+        "true_auc_influence": np.bincount(cell.student, auc_influence(cell)),
+    }
+    return TrueRisk(metrics, bias, {name: [float(value) for value in values] for name, values in by_student.items()})
+
+
+def _cells(model: AnyBackbone, sequences: Sequences, truth: Truth) -> Iterator[tuple[Array, Array, Array]]:
+    """Predicted and true success [scored steps, concepts] and the student of each step, batch by batch."""
+    device = next(model.parameters()).device
+    probability = true_probability(sequences, truth)
+    number = {name: i for i, name in enumerate(sorted(set(sequences.student)))}
+    student = torch.tensor([number[name] for name in sequences.student])
+    model.eval()
+    with torch.no_grad():
+        for rows in torch.arange(len(sequences)).split(TRUTH_BATCH):
+            batch = sequences.batch_of(rows)
+            scored = batch.scored()
+            every = torch.arange(model.n_concepts, device=device).expand(*scored.shape, -1)
+            logits = model.answer(model.encode(batch.to(device)), every).cpu().double()
+            steps = student[rows][:, None].expand_as(scored)[scored]
+            true = probability[rows][scored].double()
+            yield logits[scored].sigmoid().clamp(1e-12, 1 - 1e-12).numpy(), true.numpy(), steps.numpy()
