@@ -111,7 +111,7 @@ def test_fit_writes_a_bundle_that_can_be_audited(simulated: Path, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
     audit = tsdr("audit", "--model", out)
     assert audit.code == 0
-    assert audit.out.count("pass") == 12
+    assert audit.out.count("pass") == 14
 
 
 def test_an_interrupted_fit_is_resumed_to_the_same_model(
@@ -163,6 +163,41 @@ def test_audit_refuses_what_it_cannot_audit(arguments: list[str], words: str, ts
     run = tsdr(*arguments)
     assert run.code == 2
     assert words in run.err
+
+
+def test_fit_looks_before_it_trains(simulated: Path, tmp_path: Path, tsdr: Callable[..., Run]) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    run = tsdr("fit", simulated, "--backbone", "dkt", "--out", tmp_path)
+    assert run.code == 2
+    assert "other things" in run.err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    for arguments, words in ((("--size", "huge"), "no size 'huge'"), (("--method", "tdsr"), "no method 'tdsr'")):
+        run = tsdr("fit", simulated, "--backbone", "dkt", "--out", tmp_path / "new", *arguments)
+        assert run.code == 2
+        assert words in run.err
+    assert tsdr("evaluate", simulated, "--backbone", "akkt", "--out", tmp_path / "records").code == 2
+    assert not (tmp_path / "records").exists()
+
+
+def test_compare_shows_logged_answers_and_the_truth_and_goes_on_where_it_stopped(
+    simulated: Path, tmp_path: Path, tsdr: Callable[..., Run]
+) -> None:
+    arguments = ("--backbone", "dkt", "--folds", "2", "--window", "10", "--out", tmp_path)
+    run = tsdr("compare", simulated.parent, "--methods", "naive,tsdr,random-exposure", *arguments, "--name", "sim")
+    assert run.code == 0, run.err
+    assert "true_bce" in run.out
+    assert "gap closed" in run.out
+    records = [json.loads(path.read_text()) for path in tmp_path.glob("sim-*.json")]
+    assert sorted(record["method"] for record in records) == ["naive"] * 2 + ["random-exposure"] * 2 + ["tsdr"] * 2
+    for record in records:
+        assert {"auc", "acc", "rmse", "log_loss", "ece", "true_bce", "true_rmse", "true_auc"} == set(record["metrics"])
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")}
+    again = tsdr("compare", simulated.parent, "--methods", "naive,tsdr", *arguments, "--name", "sim")
+    assert again.code == 0
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")} == written
+    on_a_log = tsdr("compare", simulated, "--methods", "naive", *arguments)
+    assert "true_bce" not in on_a_log.out
+    assert tsdr("compare", simulated, "--methods", "random-exposure", *arguments).code == 2
 
 
 def test_audit_exits_with_1_for_a_leaking_model(tsdr: Callable[..., Run]) -> None:

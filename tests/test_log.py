@@ -140,6 +140,8 @@ def test_correct_is_read_in_all_its_spellings(correct: list[object]) -> None:
         (["2024-05-31T14:05:00Z", "2024-05-31T14:05:00+02:00"], None),
         (["2015/10/13 16:47", "2015/10/13 09:02"], None),
         (["2024-05-31", "2024-05-01"], None),
+        (["2024-05-31 14:05:00+02:00", "2024-05-31 13:05:00+02:00"], None),
+        (["2024-05-31T14:05", "2024-05-31T13:59"], None),
     ],
 )
 def test_times_are_read_as_numbers_or_date_times(time: list[str], expected: list[float] | None) -> None:
@@ -170,6 +172,7 @@ REFUSED_ROWS = {
     "time is a word": ("a,q,c,1,5\na,q,c,1,6\na,q,c,1,soon\n", "row 3", "'time'", "does not parse"),
     "time is empty": ("a,q,c,1,5\na,q,c,1,\n", "row 2", "'time'", "does not parse"),
     "time is no date": ("a,q,c,1,2024-02-28\na,q,c,1,2024-02-30\n", "row 2", "'time'", "does not parse"),
+    "time of two digits": ("a,q,c,1,24-05-31\n", "row 1", "'time'", "does not parse"),
     "time is not finite": ("a,q,c,1,1.5\na,q,c,1,nan\n", "row 2", "'time'", "does not parse"),
     "times of two kinds": ("a,q,c,1,1700000000\na,q,c,1,17\na,q,c,1,2024-02-03\n", "row 3", "'time'", "does not"),
 }
@@ -225,6 +228,28 @@ def test_a_bad_file_is_refused_with_its_name_and_the_reason(case: str, tmp_path:
         read_log(path, columns)
 
 
+def test_separators_are_one_character_and_may_be_written_as_in_a_shell(tmp_path: Path) -> None:
+    path = tmp_path / "log.data"
+    path.write_text("student\tconcept\tcorrect\na\tc\t1\n")
+    assert len(read_log(path, separator="\\t")) == 1
+    for separator in ("", ";;"):
+        with pytest.raises(InputError, match="one character"):
+            read_log(path, separator=separator)
+
+
+def test_an_optional_column_can_be_left_unused(write: Callable[..., Path]) -> None:
+    path = write("student,concept,correct,time,skipped\na,c,1,long,?\na,c,0,short,?\n")
+    log = read_log(path, {"time": None, "skipped": None})
+    assert log.frame.columns == ["student", "question", "concept", "correct", "time"]
+    assert log.frame["time"].to_list() == [0, 1]
+
+
+def test_an_empty_log_of_ours_is_read_back(tmp_path: Path) -> None:
+    empty = Log(table(correct=[1], time=[3]).head(0))
+    empty.write(tmp_path / "empty.parquet")
+    assert read_log(tmp_path / "empty.parquet") == empty
+
+
 def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be opened"):
         read_log(tmp_path / "none.csv")
@@ -239,6 +264,12 @@ def test_ids_of_other_types_and_ambiguous_skills_are_refused() -> None:
         Log(table(concept=[["a"], ["a;b", "c"]]))
     with pytest.raises(InputError, match=r"row 1.*names no skill"):
         Log(table(concept=[" ; ", "a"]), concept_separator=";")
+    with pytest.raises(InputError, match=r"'concept' holds List.*skills are text"):
+        Log(table(concept=[[1.5], [2.0]]))
+    with pytest.raises(InputError, match="'correct' holds List"):
+        Log(table(correct=[[1], [0]]))
+    with pytest.raises(InputError, match="concept_separator is empty"):
+        Log(table(concept=["ab", "ba"]), concept_separator="")
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,8 @@ def test_incomplete_and_ambiguous_matrices_are_refused() -> None:
         mask_responses(Log(frame.head(719)))
     with pytest.raises(InputError, match="not complete"):
         mask_responses(Log(pl.concat([frame.head(719), frame.head(1)])))
+    with pytest.raises(InputError, match="no answer"):
+        mask_responses(Log(frame.head(0)))
     with pytest.raises(InputError, match="'q00' has two concepts"):
         mask_responses(
             Log(

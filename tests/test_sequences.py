@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tsdr import Batch, Folds, InputError, Log, Sequences, Vocabulary
+from tsdr.sequences import Split
 
 
 def log_of(lengths: dict[str, int], concepts: int = 3) -> Log:
@@ -109,6 +111,19 @@ def test_batches_hold_every_sequence_once_in_any_order() -> None:
     assert lengths(again) == lengths(shuffled)
 
 
+@pytest.mark.parametrize("bad", [{"unknown": "erorr"}, {"history": "window"}, {"window": 0}, {"minimum": 0}])
+def test_misspelt_options_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        Sequences.from_log(log_of({"a": 6}), **bad)
+
+
+def test_a_digest_tells_interactions_apart() -> None:
+    sequences = Sequences.from_log(log_of({"a": 6, "b": 7}))
+    assert sequences.digest() == Sequences.from_log(log_of({"b": 7, "a": 6})).digest()
+    others = [log_of({"a": 6, "b": 8}), log_of({"a": 6, "c": 7}), log_of({"a": 6, "b": 7}, concepts=2)]
+    assert len({sequences.digest(), *(Sequences.from_log(log).digest() for log in others)}) == 4
+
+
 def test_select_keeps_the_students_asked_for() -> None:
     log = log_of({"a": 5, "b": 6, "c": 7})
     selected = Sequences.from_log(log).select(["c", "a", "absent"])
@@ -128,6 +143,14 @@ def test_folds_test_every_student_once_and_never_mix(students: int, folds: int, 
         assert abs(len(split.test) - students / folds) < 1
 
 
+def test_holding_out_leaves_someone_to_train_on() -> None:
+    split = Split.hold_out([f"s{i}" for i in range(30)], 0.1, seed=1)
+    assert (len(split.train), len(split.validation), split.test) == (27, 3, ())
+    assert not set(split.train) & set(split.validation)
+    with pytest.raises(InputError, match="too few"):
+        Split.hold_out(["a"], 0.1)
+
+
 def test_folds_depend_on_the_seed_and_not_on_the_order_of_students() -> None:
     names = [f"s{i}" for i in range(50)]
     assert Folds.by_student(names, seed=1) == Folds.by_student(names[::-1], seed=1)
@@ -140,13 +163,20 @@ def test_folds_are_written_and_read_back(tmp_path: Path) -> None:
     assert Folds.read(tmp_path / "folds.json") == folds
 
 
+def folds_text(*folds: tuple[list[str], list[str]]) -> str:
+    return json.dumps({"seed": 1, "folds": [{"train": a, "validation": [], "test": b} for a, b in folds]})
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("", "not a fold assignment"),
         ("[]", "not a fold assignment"),
         ('{"seed": 1, "folds": [{"train": ["a"]}]}', "not a fold assignment"),
-        ('{"seed": 1, "folds": [{"train": ["a", "b"], "validation": [], "test": ["b"]}]}', "two groups"),
+        ('{"seed": 1, "folds": []}', "not a fold assignment"),
+        ('{"seed": 1, "folds": [{"train": "ab", "validation": [], "test": ["c"]}]}', "not a fold assignment"),
+        (folds_text((["a", "b"], ["b"]), (["b"], ["a"])), "fold 0 has a student in two groups"),
+        (folds_text((["a"], ["b"]), (["a"], ["b"])), "tested in two folds"),
     ],
 )
 def test_a_broken_assignment_is_refused(tmp_path: Path, text: str, reason: str) -> None:

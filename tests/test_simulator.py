@@ -201,6 +201,12 @@ def test_the_platforms_estimate_uses_past_answers_only() -> None:
             (right if answer["correct"] else wrong)[names[answer["concept"]]] += 1
 
 
+def test_a_very_narrow_recommender_still_offers_something() -> None:
+    simulation = simulate(gamma=0.5, students=20, recommender=Recommender(width=1e-5, estimate="truth"))
+    assert np.isfinite(simulation.truth.propensity).all()
+    np.testing.assert_allclose(simulation.truth.propensity[steps(simulation)].sum(axis=1), 1, atol=1e-5)
+
+
 def test_lengths_and_question_popularity_are_as_asked() -> None:
     population = Population(answers=(3, 6), zipf=1.5)
     simulation = simulate(gamma=0, students=3000, questions=50, concepts=7, population=population)

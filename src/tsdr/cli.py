@@ -13,17 +13,17 @@ from rich.text import Text
 
 from tsdr.backbones import backbone_names
 from tsdr.backbones.checks import check_backbone
-from tsdr.debias.objective import NAIVE
+from tsdr.debias.objective import METHODS, DebiasOptions
 from tsdr.errors import InputError, in_a_sentence
-from tsdr.evaluation.crossval import cross_validate, cross_validate_baselines
-from tsdr.evaluation.records import RecordFolder
+from tsdr.evaluation.crossval import Experiment, cross_validate, cross_validate_baselines
+from tsdr.evaluation.records import Record, RecordFolder
 from tsdr.inspection import inspect_log
 from tsdr.log import Log, read_log
 from tsdr.report.progress import TrainingProgress
-from tsdr.report.terminal import show_audit, show_inspection, show_records
+from tsdr.report.terminal import show_audit, show_inspection, show_records, show_truth
 from tsdr.sequences import Folds, Sequences
-from tsdr.simulator import Recommender, simulate
-from tsdr.training.bundle import fit_bundle, read_bundle
+from tsdr.simulator import Recommender, Truth, read_simulation, simulate
+from tsdr.training.bundle import check_target, fit_bundle, read_bundle
 from tsdr.training.trainer import Device, TrainingOptions
 
 app = typer.Typer(
@@ -111,6 +111,7 @@ def fit_command(
     log: LogFile,
     out: Annotated[Path, typer.Option(metavar="BUNDLE", help="Folder for the trained model.")],
     backbone: BackboneName = "simplekt",
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "naive",
     size: Size = None,
     validation: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of students to stop by.")] = 0.1,
     window: Window = 50,
@@ -123,6 +124,8 @@ def fit_command(
     separator: Separator = None,
 ) -> None:
     """Train a model on all students but the validation share, and write it as a bundle."""
+    out = out.resolve()
+    check_target(out)
     training = TrainingOptions(seed=seed, device=device)
     sequences = Sequences.from_log(_read(log, column, concept_separator, separator), window=window, minimum=minimum)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
@@ -132,7 +135,7 @@ def fit_command(
             backbone=backbone,
             options=_options(size),
             training=training,
-            debias=NAIVE,
+            debias=DebiasOptions.of_method(method),
             validation=validation,
             checkpoint=checkpoint,
             resume=resume,
@@ -168,22 +171,68 @@ def evaluate_command(
     """Cross-validate a model by student, beside baselines; folds that have a record are not run again."""
     training = TrainingOptions(seed=seed, device=device)
     sequences = Sequences.from_log(_read(log, column, concept_separator, separator), window=window, minimum=minimum)
-    assignment = Folds.by_student(sequences.student, folds, seed=seed)
-    dataset = name or log.name.split(".")[0]
-    records = RecordFolder(out)
-    done = list(cross_validate_baselines(sequences, assignment, dataset=dataset, records=records))
+    experiment = Experiment(
+        name or log.name.split(".")[0],
+        sequences,
+        Folds.by_student(sequences.student, folds, seed=seed),
+        RecordFolder(out),
+    )
     with TrainingProgress(training, console, folds) as progress:
-        done += cross_validate(
-            sequences,
-            assignment,
-            dataset=dataset,
-            backbone=backbone,
-            options=_options(size),
-            training=training,
-            records=records,
-            on_epoch=progress.fold_epoch,
+        done = list(
+            cross_validate(
+                experiment, backbone=backbone, options=_options(size), training=training, on_epoch=progress.fold_epoch
+            )
         )
+    done = [*cross_validate_baselines(experiment), *done]
     show_records(done, console)
+
+
+@app.command("compare")
+def compare_command(
+    source: Annotated[
+        Path | None, typer.Argument(metavar="[LOG]", help="A log, or a folder written by simulate.")
+    ] = None,
+    gamma: Annotated[float, typer.Option(min=0, max=1, help="Without a log: simulate one, this selected.")] = 0.8,
+    backbone: BackboneName = "dkt",
+    methods: Annotated[str, typer.Option(help="Separated by commas.")] = "naive,ipw,tsdr",
+    size: Size = None,
+    folds: Annotated[int, typer.Option(min=2)] = 5,
+    out: Annotated[Path, typer.Option(help="Folder for the records, one a method and fold.")] = Path("runs/compare"),
+    name: Annotated[str | None, typer.Option(help="What to call the log in the records.")] = None,
+    window: Window = 50,
+    minimum: Minimum = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Of folds, training and, without a log, the simulator.")] = 42,
+    device: DeviceName = "auto",
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Compare methods on the same folds: on logged answers and, for a simulated log, against the truth."""
+    training = TrainingOptions(seed=seed, device=device)
+    truth: Truth | None = None
+    if source is None or source.is_dir():
+        simulation = simulate(gamma, seed=seed) if source is None else read_simulation(source)
+        log, truth = simulation.log, simulation.truth
+        dataset = f"simulated-gamma{gamma:g}" if source is None else source.name
+    else:
+        log, dataset = _read(source, column, concept_separator, separator), source.name.split(".")[0]
+    sequences = Sequences.from_log(log, window=window, minimum=minimum)
+    assignment = Folds.by_student(sequences.student, folds, seed=seed)
+    experiment = Experiment(name or dataset, sequences, assignment, RecordFolder(out), truth)
+    done: list[Record] = []
+    for method in methods.split(","):
+        with TrainingProgress(training, console, folds, method) as progress:
+            done += cross_validate(
+                experiment,
+                backbone=backbone,
+                options=_options(size),
+                training=training,
+                method=method.strip(),
+                on_epoch=progress.fold_epoch,
+            )
+    show_records(done, console)
+    if truth is not None:
+        show_truth(done, console)
 
 
 @app.command("demo")
@@ -212,7 +261,7 @@ def _read(path: Path, columns: list[str] | None, concept_separator: str | None, 
     mapping: dict[str, str] = {}
     for pair in columns or []:
         ours, equals, theirs = pair.partition("=")
-        if not equals or not theirs:
+        if not equals:
             raise InputError(f"--column {pair}: write our name, an equals sign and the file's, as in student=user_id")
         if ours in mapping:
             raise InputError(

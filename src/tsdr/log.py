@@ -15,15 +15,17 @@ from tsdr.tables import open_table
 REQUIRED = ("student", "concept", "correct")
 COLUMNS = ("student", "question", "concept", "correct", "time", "skipped")
 
+_TEXT = (pl.String, pl.Categorical, pl.Enum, pl.Null)
 _FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 _DATE_TIME_FORMATS = (
     "%Y-%m-%d %H:%M:%S%.f",
     "%Y-%m-%dT%H:%M:%S%.f",
     "%Y-%m-%d %H:%M",
+    "%Y-%m-%dT%H:%M",
     "%Y/%m/%d %H:%M:%S%.f",
     "%Y/%m/%d %H:%M",
 )
-_ZONED_FORMAT = "%Y-%m-%dT%H:%M:%S%.f%#z"
+_ZONED_FORMATS = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z")
 _DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d")
 
 
@@ -49,7 +51,7 @@ class Log:
         frame: pl.DataFrame,
         *,
         source: str = "table",
-        columns: Mapping[str, str] | None = None,
+        columns: Mapping[str, str | None] | None = None,
         concept_separator: str | None = None,
     ) -> None:
         theirs = _resolve_columns(frame.columns, columns or {}, source)
@@ -111,23 +113,25 @@ class Vocabulary:
 
 def read_log(
     path: str | Path,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | None] | None = None,
     *,
     concept_separator: str | None = None,
     separator: str | None = None,
 ) -> Log:
     """Read a CSV, TSV or Parquet file, gzipped or not, into a checked `Log`.
 
-    `columns` maps our names to the file's, such as `{"student": "user_id"}`; a name that is left out is looked
-    up as it is. `concept_separator` splits a text of several skills. `separator` is the field separator of a
-    text file, by default a comma for `.csv` and a tab for `.tsv`, `.tab` and `.txt`.
+    `columns` maps our names to the file's, such as `{"student": "user_id"}`; a name that is left out is looked up as
+    it is, and an optional one that is mapped to None is not used. `concept_separator` splits a text of several
+    skills. `separator` is the field separator of a text file, by default a comma for `.csv` and a tab for `.tsv`,
+    `.tab` and `.txt`.
 
     Raises `InputError`, with file, row, column and what to do, for anything that could be misread.
     """
     table = open_table(Path(path), separator)
     theirs = _resolve_columns(table.columns, columns or {}, str(path))
     frame = table.read(list(theirs.values()))
-    if frame.height == 0:
+    written_by_us = set(COLUMNS[:5]) <= set(frame.columns) and frame.schema == Log(frame[:0]).frame.schema
+    if frame.height == 0 and not written_by_us:
         raise InputError(f"{path}: has a header and no rows; there is nothing to learn from")
     return Log(frame, source=str(path), columns=theirs, concept_separator=concept_separator)
 
@@ -138,12 +142,13 @@ def _codes(column: str, names: tuple[str, ...]) -> pl.Expr:
     return pl.col(column).replace_strict(known, codes, default=-1, return_dtype=pl.Int64)
 
 
-def _resolve_columns(found: list[str], asked: Mapping[str, str], source: str) -> dict[str, str]:
+def _resolve_columns(found: list[str], asked: Mapping[str, str | None], source: str) -> dict[str, str]:
     """Which of the file's columns stands for which of ours."""
     for ours in asked:
         if ours not in COLUMNS:
             raise InputError(f"{source}: there is no column {ours!r} in a log; choose from {', '.join(COLUMNS)}")
-    theirs = {ours: asked.get(ours, ours) for ours in COLUMNS if ours in asked or ours in found}
+    named = {ours: asked.get(ours, ours) for ours in COLUMNS if ours in asked or ours in found}
+    theirs = {ours: name for ours, name in named.items() if name}
     for ours in REQUIRED:
         theirs.setdefault(ours, ours)
     for ours, name in theirs.items():
@@ -159,12 +164,12 @@ def _resolve_columns(found: list[str], asked: Mapping[str, str], source: str) ->
             )
         if f"{name}_duplicated_0" in found:
             raise InputError(f"{source}: has two columns named {name!r}; rename one of them")
-    for ours, name in theirs.items():
+    for name in theirs.values():
         twins = [other for other, its in theirs.items() if its == name]
         if len(twins) > 1:
             raise InputError(
                 f"{source}: column {name!r} is mapped to both {twins[0]!r} and {twins[1]!r}; "
-                f"each of our columns needs one of its own (leave {ours!r} out if the log has none)"
+                f"each of our columns needs one of its own"
             )
     return theirs
 
@@ -202,13 +207,14 @@ class _Canonical:
             f"{self.source}: row {row + 1} after the header, column {name!r}{role}: {value!r} {reason}{more}"
         )
 
+    def _wrong_type(self, column: str, rule: str) -> InputError:
+        found = self.raw[column].dtype
+        return InputError(f"{self.source}: column {self.theirs[column]!r} holds {found}; {rule}, so convert the column")
+
     def _ids(self, column: str) -> pl.Series:
         raw = self.raw[column]
-        if not (raw.dtype.is_integer() or raw.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
-            raise InputError(
-                f"{self.source}: column {self.theirs[column]!r} holds {raw.dtype}; ids are text or whole numbers, "
-                "so convert the column to one of them"
-            )
+        if not (raw.dtype.is_integer() or raw.dtype in _TEXT):
+            raise self._wrong_type(column, "ids are text or whole numbers")
         ids = raw.cast(pl.String)
         empty = ids.is_null() | (ids.str.strip_chars() == "").fill_null(False)
         self._refuse(column, empty, f"is empty; give every row a {column} or remove the row")
@@ -216,7 +222,11 @@ class _Canonical:
 
     def _concept(self, separator: str | None) -> pl.Series:
         raw = self.raw["concept"]
+        if separator == "":
+            raise InputError(f"{self.source}: concept_separator is empty; give what stands between two skills")
         if isinstance(raw.dtype, pl.List):
+            if not (raw.dtype.inner.is_integer() or raw.dtype.inner in _TEXT):
+                raise self._wrong_type("concept", "skills are text or whole numbers")
             joiner = separator or ";"
             skills = raw.cast(pl.List(pl.String))
             clash = skills.list.eval(pl.element().str.contains(joiner, literal=True)).list.any().fill_null(False)
@@ -242,6 +252,8 @@ class _Canonical:
 
     def _flags(self, column: str, needed: pl.Expr | pl.Series) -> pl.Series:
         """0/1/true/false as integers; null where a flag is absent and not `needed`."""
+        if self.raw[column].dtype.is_nested():
+            raise self._wrong_type(column, "an answer is 0, 1, true or false")
         text = self.raw[column].cast(pl.String).str.strip_chars().str.to_lowercase()
         flags = text.replace_strict(_FLAGS, default=None, return_dtype=pl.Int8).alias(column)
         absent = text.is_null() | (text == "").fill_null(False)
@@ -275,11 +287,10 @@ class _Canonical:
         elif raw.dtype in (pl.String, pl.Null):
             time = _parse_time(raw.cast(pl.String))
         else:
-            raise InputError(
-                f"{self.source}: column {self.theirs['time']!r} holds {raw.dtype}; "
-                "a time is a number or a date-time, so convert the column"
-            )
+            raise self._wrong_type("time", "a time is a number or a date-time")
         bad = time.is_null()
+        if time.dtype == pl.Datetime:
+            bad = bad | (time.dt.year() < 1000).fill_null(True)  # a year of two digits is not one of antiquity
         if time.dtype == pl.Float64:
             bad = bad | ~time.is_finite().fill_null(True)
         kind = "a date-time" if time.dtype == pl.Datetime else "a number or a date-time"
@@ -299,8 +310,8 @@ def _parse_time(text: pl.Series) -> pl.Series:
     def date_time(style: str) -> pl.Series:
         return text.str.to_datetime(style, time_unit="us", strict=False)
 
-    def zoned() -> pl.Series:
-        utc = text.str.to_datetime(_ZONED_FORMAT, time_unit="us", time_zone="UTC", strict=False)
+    def zoned(style: str) -> pl.Series:
+        utc = text.str.to_datetime(style, time_unit="us", time_zone="UTC", strict=False)
         return utc.dt.replace_time_zone(None)
 
     def date(style: str) -> pl.Series:
@@ -311,7 +322,8 @@ def _parse_time(text: pl.Series) -> pl.Series:
         lambda: text.cast(pl.Float64, strict=False),
     ]
     readings += [lambda style=style: date_time(style) for style in _DATE_TIME_FORMATS]
-    readings += [zoned, *(lambda style=style: date(style) for style in _DATE_FORMATS)]
+    readings += [lambda style=style: zoned(style) for style in _ZONED_FORMATS]
+    readings += [lambda style=style: date(style) for style in _DATE_FORMATS]
     best = readings[0]()
     for reading in readings[1:]:
         if not best.null_count():

@@ -100,6 +100,8 @@ def rasch_success(answers: NDArray[np.integer[Any]], prior_sd: float = 2.0, tole
 def _matrix(log: Log) -> tuple[dict[str, tuple[str, ...]], list[str], NDArray[np.int8]]:
     """The names along the axes, the concept of each question, and the answers [students, questions]."""
     frame = log.answered.sort("student", "question")
+    if not frame.height:
+        raise InputError("the responses are not complete: there is no answer in the log")
     questions = frame.unique(["question", "concept"]).sort("question")
     students = tuple(frame["student"].unique(maintain_order=True))
     if questions["question"].is_duplicated().any():

@@ -1,17 +1,19 @@
 """From a log to what a model reads: padded tensors, one row a student, and folds by student."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 import polars as pl
 import torch
+from pydantic import BaseModel, Field
 from torch import Tensor
 
-from tsdr.errors import InputError
+from tsdr.errors import InputError, in_a_sentence
 from tsdr.files import replacing
 from tsdr.log import Log, Vocabulary
 
@@ -96,6 +98,10 @@ class Sequences:
         """
         if window < 1 or minimum < 1:
             raise InputError(f"window and minimum are at least 1, not {window} and {minimum}")
+        if history not in ("latest", "windows") or unknown not in ("error", "skip"):
+            raise InputError(
+                f'history is "latest" or "windows", not {history!r}; unknown "error" or "skip", not {unknown!r}'
+            )
         vocabulary = vocabulary or Vocabulary.fit(log)
         answers = log.answered.with_columns(position=pl.int_range(pl.len()).over("student"))
         coded = vocabulary.encode(answers)
@@ -161,6 +167,13 @@ class Sequences:
             unknown_questions=int(((batch.question == UNKNOWN_QUESTION) & batch.mask).sum()),
         )
 
+    def digest(self) -> str:
+        """Tells these interactions of these students from any others."""
+        content = hashlib.sha256(json.dumps([self.student, self.vocabulary.concepts]).encode())
+        for tensor in (self.batch.concept, self.batch.question, self.batch.correct, self.batch.mask):
+            content.update(tensor.numpy().tobytes())
+        return content.hexdigest()[:16]
+
     def batch_of(self, rows: Tensor) -> Batch:
         """The batch of these rows."""
         return self.batch.map(lambda tensor: tensor[rows])
@@ -185,6 +198,10 @@ class Split:
         """All students for training but a `validation` share, drawn by the seed from the set of ids."""
         names = np.random.default_rng(seed).permutation(np.array(sorted(set(students))))
         held_out = max(1, round(validation * len(names)))
+        if held_out >= len(names):
+            raise InputError(
+                f"{len(names)} students are too few to hold some out for validation and train on the others"
+            )
         return cls(tuple(np.sort(names[held_out:]).tolist()), tuple(np.sort(names[:held_out]).tolist()), ())
 
 
@@ -235,13 +252,10 @@ class Folds:
     def read(cls, path: str | Path) -> "Folds":
         """Read an assignment that `write` wrote."""
         try:
-            record = json.loads(Path(path).read_text())
-            splits = tuple(
-                Split(*(tuple(map(str, fold[field.name])) for field in fields(Split))) for fold in record["folds"]
-            )
-            folds = cls(splits, int(record["seed"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: is not a fold assignment that tsdr wrote ({error!r})") from error
+            record = _Assignment.model_validate_json(Path(path).read_text())
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: is not a fold assignment that tsdr wrote ({in_a_sentence(error)})") from error
+        folds = cls(tuple(Split(fold.train, fold.validation, fold.test) for fold in record.folds), record.seed)
         folds._check(str(path))
         return folds
 
@@ -250,6 +264,20 @@ class Folds:
             students = [*split.train, *split.validation, *split.test]
             if len(set(students)) < len(students):
                 raise InputError(f"{source}: fold {fold} has a student in two groups, so its test would not be one")
+        tested = [student for split in self.splits for student in split.test]
+        if len(set(tested)) < len(tested):
+            raise InputError(f"{source}: a student is tested in two folds; every student is tested once")
+
+
+class _SplitOnFile(BaseModel):
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+
+
+class _Assignment(BaseModel):
+    seed: int
+    folds: Annotated[tuple[_SplitOnFile, ...], Field(min_length=2)]
 
 
 def _unknown_concept(names: pl.Series) -> InputError:

@@ -141,6 +141,7 @@ class Simulation:
         folder = Path(folder)
         if (folder / "log.parquet").exists() and not (folder / "truth.npz").exists():
             raise InputError(f"{folder}: has a log.parquet that was not simulated; choose another folder")
+        (folder / "truth.npz").unlink(missing_ok=True)  # written last: a folder that has it is whole
         self.log.write(folder / "log.parquet")
         self.skipped.write(folder / "skipped.parquet")
         truth, bank = self.truth, self.truth.bank
@@ -304,7 +305,9 @@ class _Policy:
             prior_right, prior_wrong = self.recommender.prior
             share = (right + prior_right) / (right + wrong + prior_right + prior_wrong)
             estimate = share[:, self.bank.concept]
-        closeness = np.exp(-np.abs(estimate - self.recommender.target) / self.recommender.width)
+        distance = np.abs(estimate - self.recommender.target)
+        distance -= distance.min(axis=1, keepdims=True)  # a common factor, without which all could underflow
+        closeness = np.exp(-distance / self.recommender.width)
         weight = self.bank.popularity * closeness
         return weight / weight.sum(axis=1, keepdims=True)
 
@@ -319,7 +322,7 @@ class _Policy:
         drawn from what is left: offer(q) Σ over q' ≠ q of offer(q') skip(q') / (1 - offer(q')).
         """
         turned_down = offer * skip
-        passed_on = turned_down / (1 - offer)
+        passed_on = turned_down / np.maximum(1 - offer, np.finfo(float).tiny)
         answered = offer - turned_down + offer * (passed_on.sum(axis=1, keepdims=True) - passed_on)
         return self.bank.by_concept(answered)
 

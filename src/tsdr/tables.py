@@ -96,6 +96,10 @@ def open_table(path: Path, separator: str | None = None) -> Table:
     content = _unzip(path) if zipped else path
     endings = [ending.lower() for ending in path.suffixes if ending.lower() != ".gz"]
     ending = endings[-1] if endings else ""
+    if separator is not None:
+        separator = {"\\t": "\t"}.get(separator, separator)  # as shells hand it over
+        if len(separator.encode()) != 1:
+            raise InputError(f"{path}: the separator of columns is one character, not {separator!r}")
     if separator is None and ending in (".parquet", ".pq"):
         return _Parquet(path, content)
     if separator is None and ending not in _SEPARATORS:

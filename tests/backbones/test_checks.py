@@ -91,6 +91,42 @@ class HasAnIdleParameter(DKT):
         self.idle = nn.Parameter(torch.ones(3))
 
 
+class LeaksLate(DKT):
+    """Only past the fifty-fourth step."""
+
+    def forward(self, batch: Batch) -> Tensor:
+        late = torch.arange(batch.mask.shape[1]) > 54
+        return super().forward(batch) + late * batch.correct
+
+
+class LeaksInTraining(DKT):
+    def forward(self, batch: Batch) -> Tensor:
+        return super().forward(batch) + self.training * batch.correct
+
+
+class KnowsHowLongItIs(DKT):
+    def summary(self, history: DKTHistory) -> Tensor:
+        return super().summary(history) + history.length[:, None, None]
+
+
+class ComparesSummaries(DKT):
+    def summary(self, history: DKTHistory) -> Tensor:
+        return super().summary(history) - super().summary(history).mean(0)
+
+
+class RetrievesAllForAQuestion(DKT):
+    def retrieve(
+        self, history: DKTHistory, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
+    ) -> Tensor:
+        state = super().retrieve(history, concept, question, steps)
+        return state if question is None else state + history.hidden.sum()
+
+
+class HasNoPenalty(DKT):
+    def penalty(self, batch: Batch) -> Tensor:
+        return torch.tensor(float("nan"))
+
+
 class SaysNothing(DKT):
     def forward(self, batch: Batch) -> Tensor:
         return super().forward(batch) * float("nan")
@@ -117,6 +153,12 @@ def test_a_model_that_reads_its_own_answer_is_caught() -> None:
         (MixesStudents, "other students do not matter"),
         (HasAnIdleParameter, "gradients reach every parameter"),
         (SaysNothing, "own answer unseen"),
+        (LeaksLate, "own answer unseen"),
+        (LeaksInTraining, "own answer unseen"),
+        (KnowsHowLongItIs, "the number of later steps unseen"),
+        (ComparesSummaries, "other students do not matter"),
+        (RetrievesAllForAQuestion, "given targets see only earlier steps"),
+        (HasNoPenalty, "penalty is a number"),
     ],
 )
 def test_other_breaches_of_the_contract_are_caught(model: type[DKT], check: str) -> None:

@@ -1,11 +1,13 @@
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tsdr
 from tsdr import Folds, InputError, Sequences
-from tsdr.evaluation.crossval import cross_validate, cross_validate_baselines
-from tsdr.evaluation.records import Record, RecordFolder
+from tsdr.evaluation.crossval import Experiment, cross_validate, cross_validate_baselines
+from tsdr.evaluation.records import Record, RecordFolder, Run
 from tsdr.training.trainer import Epoch, TrainingOptions
 
 OPTIONS = TrainingOptions(max_epochs=3, device="cpu")
@@ -16,16 +18,17 @@ def sequences() -> Sequences:
     return Sequences.from_log(tsdr.simulate(students=90, questions=30, concepts=5, seed=1).log, window=12)
 
 
-def run(sequences: Sequences, folder: Path, **more: object) -> list[Record]:
+def experiment(sequences: Sequences, folder: Path) -> Experiment:
     folds = Folds.by_student(sequences.student, 3, seed=OPTIONS.seed)
+    return Experiment("simulated", sequences, folds, RecordFolder(folder))
+
+
+def run(sequences: Sequences, folder: Path, **more: object) -> list[Record]:
     records = cross_validate(
-        sequences,
-        folds,
-        dataset="simulated",
+        experiment(sequences, folder),
         backbone="dkt",
         options={"d": 8},
         training=OPTIONS,
-        records=RecordFolder(folder),
         **more,  # type: ignore[arg-type]
     )
     return list(records)
@@ -63,14 +66,43 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_records(sequences: Sequences,
 
 
 def test_baselines_are_recorded_on_the_same_folds(sequences: Sequences, tmp_path: Path) -> None:
-    folds = Folds.by_student(sequences.student, 3, seed=42)
-    records = list(cross_validate_baselines(sequences, folds, dataset="simulated", records=RecordFolder(tmp_path)))
+    records = list(cross_validate_baselines(experiment(sequences, tmp_path)))
     assert len(records) == 9
     models = run(sequences, tmp_path)
     for fold in range(3):
         scored = {record.scored for record in [*records, *models] if record.fold == fold}
         assert len(scored) == 1
     assert len(list(RecordFolder(tmp_path))) == 12
+
+
+def test_another_log_of_the_same_name_is_another_run(sequences: Sequences, tmp_path: Path) -> None:
+    first = run(sequences, tmp_path)
+    other = Sequences.from_log(tsdr.simulate(students=90, questions=30, concepts=5, seed=2).log, window=12)
+    second = run(other, tmp_path)
+    assert len(list(tmp_path.glob("*.json"))) == 6
+    assert [record.metrics for record in first] != [record.metrics for record in second]
+
+
+def test_records_say_every_option_of_the_model(sequences: Sequences, tmp_path: Path) -> None:
+    assert run(sequences, tmp_path)[0].options["backbone"] == {"d": 8, "dropout": 0.05}
+
+
+def test_metrics_that_do_not_exist_are_written_and_read(sequences: Sequences, tmp_path: Path) -> None:
+    record = run(sequences, tmp_path)[0]
+    hopeless = record.model_copy(update={"fold": 7, "metrics": {"auc": float("nan"), "acc": 1.0}})
+    folder = RecordFolder(tmp_path)
+    folder.write(hopeless)
+    read = folder.find(Run(**{name: getattr(hopeless, name) for name in Run.model_fields}))
+    assert read is not None
+    assert np.isnan(read.metrics["auc"])
+    assert json.loads((tmp_path / hopeless.file_name()).read_text())["metrics"] == {"auc": None, "acc": 1.0}
+
+
+def test_random_exposure_needs_the_truth_and_methods_are_known(sequences: Sequences, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="simulated log"):
+        run(sequences, tmp_path, method="random-exposure")
+    with pytest.raises(InputError, match=r"no method 'tdsr'.*tsdr"):
+        run(sequences, tmp_path, method="tdsr")
 
 
 def test_a_spoilt_record_is_named(sequences: Sequences, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def test_a_bundle_is_read_back_whole(name: str, tmp_path: Path) -> None:
     batch = random_batch()
     assert torch.equal(read.model(batch), written.model(batch))
     assert (read.backbone, read.vocabulary, read.window) == (name, VOCABULARY, 50)
+    assert read.model.options == written.model.options
     assert not read.model.training
 
 
@@ -70,6 +71,14 @@ def broken(folder: Path, kind: str) -> None:
         description.write_text(json.dumps(about | {"backbone": "os.system"}))
     elif kind == "fewer concepts":
         description.write_text(json.dumps(about | {"concepts": about["concepts"][:-1]}))
+    elif kind == "impossible options":
+        description.write_text(json.dumps(about | {"options": {"d": -16}}))
+    elif kind == "options of the call":
+        description.write_text(json.dumps(about | {"options": {"n_concepts": 3}}))
+    elif kind == "a name twice":
+        description.write_text(json.dumps(about | {"concepts": ["a"] * 11}))
+    elif kind == "no window":
+        description.write_text(json.dumps(about | {"window": -3}))
     elif kind == "something else":
         description.write_text('["a list"]')
 
@@ -84,6 +93,10 @@ REASONS = {
     "another version": "format 99",
     "unknown backbone": "no backbone 'os.system'",
     "fewer concepts": "do not fit",
+    "impossible options": "d is -16",
+    "options of the call": "not those of a backbone",
+    "a name twice": "a name twice",
+    "no window": "window",
     "something else": "can be read",
 }
 

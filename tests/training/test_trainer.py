@@ -125,6 +125,12 @@ def test_a_checkpoint_of_another_run_is_refused(sequences: Sequences, tmp_path: 
     other = TrainingOptions(max_epochs=2, learning_rate=0.5, device="cpu")
     with pytest.raises(InputError, match="other data or options"):
         train(sequences, other, checkpoint=checkpoint, resume=True)
+    for name, backbone_options in (("sparsekt", SMALL), ("simplekt", SMALL | {"dropout": 0.4})):
+        other_model = new_model(name, sequences, backbone_options, TrainingOptions(device="cpu"))
+        options = TrainingOptions(max_epochs=2, device="cpu")
+        objective = JointObjective(other_model, NAIVE, options)
+        with pytest.raises(InputError, match="other data or options"):
+            fit(objective, *halves(sequences), options, checkpoint=checkpoint, resume=True)
     checkpoint.write_bytes(b"not a checkpoint")
     with pytest.raises(InputError, match="not a checkpoint"):
         train(sequences, TrainingOptions(max_epochs=1, device="cpu"), checkpoint=checkpoint, resume=True)

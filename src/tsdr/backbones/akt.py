@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from tsdr.backbones.attention import AttentionBackbone, ForgettingDecay, Size
+from tsdr.backbones.attention import AttentionBackbone, ForgettingDecay
 from tsdr.backbones.contract import register_backbone
+from tsdr.backbones.sizes import Size
 from tsdr.sequences import Batch
 
 DIFFICULTY_PENALTY = 1e-5
@@ -32,6 +33,7 @@ class AKT(AttentionBackbone):
         size: Size = "paper",
     ) -> None:
         super().__init__(n_concepts, n_questions, d=d, heads=heads, dropout=dropout, size=size, difficulty_width=1)
+        self.options["blocks"] = blocks
         self.answered_variation = nn.Embedding(2, d)
         for _ in range(blocks):
             self.knowledge.append(self.block(*self.shaping(), inclusive=True))

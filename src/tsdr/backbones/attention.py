@@ -7,17 +7,16 @@ ordinary pass and counterfactual targets run through the same blocks; only the k
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from tsdr.backbones.contract import Backbone
+from tsdr.backbones.sizes import SIZES, Size
 from tsdr.errors import InputError
 from tsdr.sequences import Batch
 
-Size = Literal["paper", "light"]
-SIZES: dict[str, tuple[int, tuple[int, int]]] = {"paper": (1024, (512, 256)), "light": (128, (128, 64))}
 HIDDEN = -1e32  # the score of a position that may not be seen: its softmax weight is exactly 0
 
 
@@ -287,8 +286,9 @@ class AttentionBackbone(Backbone[AttentionHistory]):
         super().__init__(n_concepts, n_questions)
         if size not in SIZES:
             raise InputError(f"there is no size {size!r}; choose from {', '.join(SIZES)}")
-        if d % (2 * heads):
+        if heads < 1 or d < 1 or d % (2 * heads):
             raise InputError(f"d is {d}, which is not a multiple of {2 * heads}: {heads} heads of an even width")
+        self.options = {"d": d, "heads": heads, "dropout": dropout, "size": size}
         self.d, self.heads, self.dropout = d, heads, dropout
         self.d_ff, self.head_widths = SIZES[size]
         self.target = RaschEmbedding(n_concepts, n_questions, d, difficulty_width)
@@ -349,7 +349,9 @@ class AttentionBackbone(Backbone[AttentionHistory]):
 
     def summary(self, history: AttentionHistory) -> Tensor:
         """The past, retrieved by one learned query from the last block's keys and values."""
-        return self.summary_query(history.retrieval[-1], self._every_step(history))
+        steps = torch.arange(history.positions, device=history.length.device)
+        at = torch.minimum(steps[None], history.length[:, None])
+        return self.summary_query(history.retrieval[-1], View.of_past(at, history.positions))
 
     def append(self, history: AttentionHistory, concept: Tensor, question: Tensor, correct: Tensor) -> AttentionHistory:
         """Run the new interaction through the blocks as one more row, and keep its keys and values."""
@@ -357,8 +359,8 @@ class AttentionBackbone(Backbone[AttentionHistory]):
         view = View.of_past(at[:, None], history.positions)
         concept, question, correct = concept[:, None], question[:, None], correct[:, None]
         place = self._place(at[:, None], history.positions)
-        y = self.interaction(concept, question, correct) + place
-        answered = y
+        answered = self.interaction(concept, question, correct)
+        y = answered + place
         knowledge = []
         for block, past in zip(self.knowledge, history.knowledge, strict=True):
             own = block.keys_values(y, y)
@@ -394,7 +396,8 @@ class AttentionBackbone(Backbone[AttentionHistory]):
         strict, inclusive = View.of_past(every, steps), View.of_past(every + 1, steps)
         inclusive = View(inclusive.visible, strict.distance)
         place = self._place(every, steps)
-        y = answered = self.interaction(batch.concept, batch.question, batch.correct) + place
+        answered = self.interaction(batch.concept, batch.question, batch.correct)
+        y = answered + place
         knowledge = []
         for block in self.knowledge:
             knowledge.append(block.keys_values(y, y))

@@ -14,7 +14,8 @@ from torch import Tensor
 from tsdr.backbones.contract import AnyBackbone, build_backbone
 from tsdr.sequences import Batch
 
-STUDENTS, STEPS = 6, 12
+STUDENTS, STEPS = 6, 60
+CHANGES = (0, 1, 2, 5, 11, 23, 41, 53, 58)  # the steps at and after which the log is changed
 ROUNDING = 2e-5  # what float32 may lose between two orders of the same sums, on logits of size 1 to 10
 
 
@@ -44,6 +45,9 @@ class Audit:
         """Whether every check passed."""
         return all(check.passed for check in self.checks)
 
+    def __bool__(self) -> bool:
+        return self.passed
+
 
 def check_backbone(model: AnyBackbone | str, *, seed: int = 0) -> Audit:
     """Audit a model, or a registered backbone by name; the model itself is left as it is.
@@ -51,10 +55,10 @@ def check_backbone(model: AnyBackbone | str, *, seed: int = 0) -> Audit:
     >>> check_backbone("dkt").passed
     True
     """
-    if isinstance(model, str):
-        model = build_backbone(model, n_concepts=7, n_questions=19)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
+        if isinstance(model, str):
+            model = build_backbone(model, n_concepts=7, n_questions=19)
         auditor = _Auditor(copy.deepcopy(model).cpu())
         return Audit(tuple(auditor.run()))
 
@@ -71,20 +75,36 @@ class _Auditor:
             yield self._causality("later answers unseen", self._later_answers)
             yield self._causality("later questions unseen", self._later_questions)
             yield self._strictly_before()
+            yield self._length()
             yield self._padding()
             yield self._alone()
             yield self._answer_is_forward()
             yield self._streaming()
             yield self._chunks()
             yield self._save_and_load()
+            yield self._penalty()
         yield self._same_seed()
         yield self._gradients()
 
     def _causality(self, name: str, change: Callable[[int], Batch]) -> Check:
-        """Change the batch at and after each step: predictions for the observed targets up to it stay, bit by bit."""
-        before = self.model(self.batch)
-        deviations = [(self.model(change(step)) - before).abs()[:, : step + 1] for step in range(STEPS)]
-        return _worst(name, {f"change at step {step}": each for step, each in enumerate(deviations)}, 0.0)
+        """Change the batch at and after a step: predictions for the observed targets up to it stay, bit by bit.
+
+        In evaluation and in training, where the same seed makes the same dropout.
+        """
+        deviations = {}
+        for training in (False, True):
+            self.model.train(training)
+            before = self._seeded(self.batch)
+            for step in CHANGES:
+                moved = (self._seeded(change(step)) - before).abs()[:, : step + 1]
+                deviations[f"change at step {step}{', in training' if training else ''}"] = moved
+        self.model.eval()
+        return _worst(name, deviations, 0.0)
+
+    def _seeded(self, batch: Batch) -> Tensor:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(3)
+            return self.model(batch)
 
     def _own_answer(self, step: int) -> Batch:
         return self._flip(slice(step, step + 1))
@@ -103,17 +123,11 @@ class _Auditor:
         question = torch.randint(self.model.n_questions, self.targets.shape)
 
         def views(batch: Batch) -> dict[str, Tensor]:
-            history = self.model.encode(batch)
-            return {
-                "answer": self.model.answer(history, self.targets, question),
-                "answer to concepts": self.model.answer(history, self.targets),
-                "retrieve": self.model.retrieve(history, self.targets).flatten(2),
-                "summary": self.model.summary(history),
-            }
+            return self._views(batch, self.targets, question)
 
         before = views(self.batch)
         deviations = {}
-        for step in range(STEPS):
+        for step in CHANGES:
             other = self._random_batch()
             changed = Batch(
                 torch.cat([self.batch.concept[:, :step], other.concept[:, step:]], dim=1),
@@ -124,6 +138,27 @@ class _Auditor:
             for name, after in views(changed).items():
                 deviations[f"{name}, change at step {step}"] = (after - before[name]).abs()[:, : step + 1]
         return _worst("given targets see only earlier steps", deviations, 0.0)
+
+    def _views(self, batch: Batch, targets: Tensor, question: Tensor) -> dict[str, Tensor]:
+        """All that can be asked of a history."""
+        history = self.model.encode(batch)
+        return {
+            "answer": self.model.answer(history, targets, question),
+            "answer to concepts": self.model.answer(history, targets),
+            "retrieve": self.model.retrieve(history, targets, question).flatten(2),
+            "retrieve for concepts": self.model.retrieve(history, targets).flatten(2),
+            "summary": self.model.summary(history),
+        }
+
+    def _length(self) -> Check:
+        """That there are later steps at all is the future too: rows up to half are those of the first half alone."""
+        half = STEPS // 2
+        question = torch.randint(self.model.n_questions, self.targets.shape)
+        whole = self._views(self.batch, self.targets, question)
+        first = self.batch.map(lambda tensor: tensor[:, :half])
+        alone = self._views(first, self.targets[:, :half], question[:, :half])
+        deviations = {name: (alone[name] - whole[name][:, :half]).abs() for name in whole}
+        return _worst("the number of later steps unseen", deviations, ROUNDING)
 
     def _padding(self) -> Check:
         """What stands in the padding, and how much of it there is, does not matter."""
@@ -138,16 +173,25 @@ class _Auditor:
             self.model.answer(self.model.encode(padded), end, steps=after)
             - self.model.answer(self.model.encode(cut), end, steps=after.clamp(max=length))
         ).abs()
-        deviations = {"forward": (self.model(padded)[:, :length] - self.model(cut)).abs(), "after all": at_the_end}
+        question = torch.randint(self.model.n_questions, self.targets.shape)
+        long = self._views(padded, self.targets, question)
+        short = self._views(cut, self.targets[:, :length], question[:, :length])
+        deviations = {name: (long[name][:, :length] - short[name]).abs() for name in long}
+        deviations["forward"] = (self.model(padded)[:, :length] - self.model(cut)).abs()
+        deviations["after all"] = at_the_end
         return _worst("padding does not matter", deviations, ROUNDING)
 
     def _alone(self) -> Check:
         """A student alone and in a batch gets the same answers."""
-        together = self.model(self.batch)
+        question = torch.randint(self.model.n_questions, self.targets.shape)
+        together = self._views(self.batch, self.targets, question) | {"forward": self.model(self.batch)}
         deviations = {}
         for row in range(STUDENTS):
-            one = self.batch.map(lambda tensor, row=row: tensor[row : row + 1])  # type: ignore[misc]
-            deviations[f"student {row}"] = (self.model(one) - together[row : row + 1]).abs()
+            part = slice(row, row + 1)
+            one = self.batch.map(lambda tensor, part=part: tensor[part])  # type: ignore[misc]
+            alone = self._views(one, self.targets[part], question[part]) | {"forward": self.model(one)}
+            for name, view in alone.items():
+                deviations[f"{name}, student {row}"] = (view - together[name][part]).abs()
         return _worst("other students do not matter", deviations, ROUNDING)
 
     def _answer_is_forward(self) -> Check:
@@ -199,6 +243,11 @@ class _Auditor:
             parameter.add_(1.0)
         other.load_state_dict(load(save({name: t.contiguous() for name, t in self.model.state_dict().items()})))
         return _worst("save and load", {"forward": (other(self.batch) - self.model(self.batch)).abs()}, 0.0)
+
+    def _penalty(self) -> Check:
+        """The penalty is a number, and not below 0."""
+        penalty = float(self.model.penalty(self.batch))
+        return Check("penalty is a number", 0.0 if 0 <= penalty < float("inf") else float("inf"), f"{penalty:.3g}", 0.0)
 
     def _same_seed(self) -> Check:
         """In training, the same seed gives the same numbers."""

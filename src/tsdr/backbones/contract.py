@@ -32,6 +32,7 @@ class Backbone(nn.Module, ABC, Generic[History]):
             raise InputError(f"a model needs a concept and a question at least, not {n_concepts} and {n_questions}")
         self.n_concepts = n_concepts
         self.n_questions = n_questions
+        self.options: dict[str, Any] = {}  # what it was built with, defaults included, to build it again
 
     @abstractmethod
     def encode(self, batch: Batch) -> History:
@@ -43,9 +44,9 @@ class Backbone(nn.Module, ABC, Generic[History]):
     ) -> Tensor:
         """The state [B, M, K, d] that `answer` reads for targets [B, M, K]."""
 
-    @abstractmethod
     def answer_rows(self, history: History, concept: Tensor, question: Tensor | None, steps: Tensor) -> Tensor:
-        """Success logits [B, M, K] of targets [B, M, K] at steps [B, M], all at once."""
+        """Success logits [B, M, K] of targets [B, M, K] at steps [B, M], all at once: what `answer` does in chunks."""
+        raise NotImplementedError(f"{type(self).__name__} needs answer_rows and steps_of, or an answer of its own")
 
     @abstractmethod
     def summary(self, history: History) -> Tensor:
@@ -58,9 +59,9 @@ class Backbone(nn.Module, ABC, Generic[History]):
     def append(self, history: History, concept: Tensor, question: Tensor, correct: Tensor) -> History:
         """The history with one more interaction [B] at the end of each sequence."""
 
-    @abstractmethod
     def steps_of(self, history: History) -> int:
         """T, the number of steps that the history was encoded for."""
+        raise NotImplementedError(f"{type(self).__name__} needs answer_rows and steps_of, or an answer of its own")
 
     def penalty(self, batch: Batch) -> Tensor:
         """The model's own regulariser, to be added to the loss of a batch."""
@@ -122,7 +123,8 @@ def register_backbone(name: str) -> Callable[[type[AnyBackbone]], type[AnyBackbo
     """Class decorator: make a backbone known by name to training, evaluation, audit and serving."""
 
     def register(cls: type[AnyBackbone]) -> type[AnyBackbone]:
-        if name in _REGISTRY and _REGISTRY[name].__qualname__ != cls.__qualname__:
+        known = _REGISTRY.get(name, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
             raise InputError(f"there is a backbone named {name!r} already; choose another name")
         _REGISTRY[name] = cls
         return cls
@@ -140,9 +142,13 @@ def build_backbone(name: str, *, n_concepts: int, n_questions: int, **options: A
     if name not in _REGISTRY:
         raise InputError(f"there is no backbone {name!r}; choose from {', '.join(_REGISTRY)}")
     try:
-        return _REGISTRY[name](n_concepts, n_questions, **options)
-    except TypeError as error:
+        model = _REGISTRY[name](n_concepts=n_concepts, n_questions=n_questions, **options)
+    except InputError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:
         raise InputError(f"backbone {name!r} cannot be built with {options}: {error}") from error
+    model.options = model.options or dict(options)
+    return model
 
 
 def _chunk(question: Tensor | None, at: int, size: int) -> Tensor | None:

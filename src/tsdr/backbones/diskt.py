@@ -84,7 +84,7 @@ class DisKT(SimpleKT):
     def penalty(self, batch: Batch) -> Tensor:
         """The two streams are drawn together."""
         y = self.interaction(batch.concept, batch.question, batch.correct)
-        right, wrong = self._streams(y + self._place(self._every(batch), batch.mask.shape[1]), batch.correct)
+        right, wrong = self._streams(y, batch.correct)
         distance = torch.linalg.vector_norm(right - wrong + 1e-6, dim=-1)
         return DISTANCE_PENALTY * distance[batch.mask].mean()
 

@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from tsdr.backbones.contract import Backbone, register_backbone
+from tsdr.backbones.sizes import SIZES
+from tsdr.errors import InputError
 from tsdr.sequences import Batch
 
 
@@ -31,6 +33,9 @@ class DKT(Backbone[DKTHistory]):
         self, n_concepts: int, n_questions: int, *, d: int = 64, dropout: float = 0.05, size: str = "paper"
     ) -> None:
         super().__init__(n_concepts, n_questions)
+        if size not in SIZES:
+            raise InputError(f"there is no size {size!r}; choose from {', '.join(SIZES)}")
+        self.options = {"d": d, "dropout": dropout}
         self.interaction = nn.Embedding(2 * n_concepts, d)
         self.lstm = nn.LSTM(d, d, batch_first=True)
         self.dropout = nn.Dropout(dropout)
@@ -50,7 +55,9 @@ class DKT(Backbone[DKTHistory]):
         self, history: DKTHistory, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
     ) -> Tensor:
         """The hidden state before the step, whatever the target."""
-        state = history.hidden[:, :-1] if steps is None else self._at(history, steps)
+        if steps is None:
+            steps = torch.arange(self.steps_of(history), device=concept.device)[None]
+        state = self._at(history, steps)
         return state[:, :, None].expand(-1, -1, concept.shape[2], -1)
 
     def answer_rows(self, history: DKTHistory, concept: Tensor, question: Tensor | None, steps: Tensor) -> Tensor:
@@ -63,7 +70,8 @@ class DKT(Backbone[DKTHistory]):
 
     def summary(self, history: DKTHistory) -> Tensor:
         """The hidden state before each step."""
-        return history.hidden[:, :-1].detach()
+        steps = torch.arange(self.steps_of(history), device=history.hidden.device)[None]
+        return self._at(history, steps).detach()
 
     def append(self, history: DKTHistory, concept: Tensor, question: Tensor, correct: Tensor) -> DKTHistory:
         """One more step of the LSTM."""

@@ -2,8 +2,9 @@
 
 from torch import Tensor, nn
 
-from tsdr.backbones.attention import AttentionBackbone, Size
+from tsdr.backbones.attention import AttentionBackbone
 from tsdr.backbones.contract import register_backbone
+from tsdr.backbones.sizes import Size
 
 
 @register_backbone("simplekt")
@@ -28,6 +29,7 @@ class SimpleKT(AttentionBackbone):
         size: Size = "paper",
     ) -> None:
         super().__init__(n_concepts, n_questions, d=d, heads=heads, dropout=dropout, size=size, difficulty_width=d)
+        self.options["blocks"] = blocks
         self.retrieval.extend(self.block(*self.shaping()) for _ in range(blocks))
 
     def shaping(self) -> list[nn.Module]:

@@ -20,6 +20,7 @@ class SparseKT(SimpleKT):
     def __init__(self, n_concepts: int, n_questions: int, *, k: int = 5, **options: Any) -> None:
         self.k = k
         super().__init__(n_concepts, n_questions, **options)
+        self.options["k"] = k
 
     def shaping(self) -> list[nn.Module]:
         """Keep the k largest."""

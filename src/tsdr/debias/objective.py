@@ -28,31 +28,37 @@ from tsdr.evaluation.metrics import auc, predict
 from tsdr.sequences import Batch, Sequences
 from tsdr.training.trainer import TrainingOptions
 
-Method = Literal["naive", "ipw", "eib", "dr", "tsdr"]
-
 
 class DebiasOptions(BaseModel):
     """What is done about selection; the defaults are tsdr's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    weighting: bool = Field(True, description="weight observed errors by the inverse propensity")
-    imputing: bool = Field(True, description="add the imputed errors of all cells")
-    smooth: Literal["imputation", "kt", "off"] = Field("imputation", description="whose states are kept smooth")
-    smoothness: NonNegativeFloat = Field(2.0, description="λ, the weight of the mean squared step of the states")
-    alpha: NonNegativeFloat = Field(3.0, description="α, the weight of the imputed errors")
-    cells: PositiveInt | Literal["all"] = Field(5, description="cells drawn from a sequence for the imputed mean")
-    negatives: PositiveInt | Literal["all"] = Field(64, description="concepts drawn as the propensity's negatives")
-    clip: tuple[NonNegativeFloat, NonNegativeFloat] = Field((0.5, 2.0), description="bounds of w = 1 / (|C| p̂)")
-    self_normalise: bool = Field(True, description="divide w by its mean over the batch")
-    imputation_loss: ImputationLoss = Field("bce", description="how the imputation model learns")
-    correction: Literal["full", "stopped"] = Field("stopped", description="does ê at observed cells carry gradient")
-    propensity: PropensityKind = Field("bernoulli", description="sigmoid a concept, or softmax over all")
-    joint: bool = Field(True, description="train the auxiliary models along, or first and then freeze them")
-    warm_up: PositiveInt = Field(10, description="epochs of the auxiliary models before they are frozen")
+    weighting: bool = Field(default=True, description="weight observed errors by the inverse propensity")
+    imputing: bool = Field(default=True, description="add the imputed errors of all cells")
+    smooth: Literal["imputation", "kt", "off"] = Field(default="imputation", description="whose states are kept smooth")
+    smoothness: NonNegativeFloat = Field(
+        default=2.0, description="λ, the weight of the mean squared step of the states"
+    )
+    alpha: NonNegativeFloat = Field(default=3.0, description="α, the weight of the imputed errors")
+    cells: PositiveInt | Literal["all"] = Field(
+        default=5, description="cells drawn from a sequence for the imputed mean"
+    )
+    negatives: PositiveInt | Literal["all"] = Field(
+        default=64, description="concepts drawn as the propensity's negatives"
+    )
+    clip: tuple[NonNegativeFloat, NonNegativeFloat] = Field(default=(0.5, 2.0), description="bounds of w = 1 / (|C| p̂)")
+    self_normalise: bool = Field(default=True, description="divide w by its mean over the batch")
+    imputation_loss: ImputationLoss = Field(default="bce", description="how the imputation model learns")
+    correction: Literal["full", "stopped"] = Field(
+        default="stopped", description="does ê at observed cells carry gradient"
+    )
+    propensity: PropensityKind = Field(default="bernoulli", description="sigmoid a concept, or softmax over all")
+    joint: bool = Field(default=True, description="train the auxiliary models along, or first and then freeze them")
+    warm_up: PositiveInt = Field(default=10, description="epochs of the auxiliary models before they are frozen")
 
     @classmethod
-    def of_method(cls, method: Method, **changes: Any) -> "DebiasOptions":
+    def of_method(cls, method: str, **changes: Any) -> "DebiasOptions":
         """A method's settings, with changes."""
         if method not in METHODS:
             raise InputError(f"there is no method {method!r}; choose from {', '.join(METHODS)}")

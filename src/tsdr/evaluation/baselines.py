@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -31,6 +32,8 @@ def logistic_counts(train: Sequences, test: Sequences) -> Predictions:
     models see.
     """
     shares = _concept_shares(train)
+    if len(torch.unique(train.batch.correct[train.batch.mask])) < 2:
+        return global_mean(train, test)  # there is nothing to tell apart
     model = make_pipeline(StandardScaler(), LogisticRegression())
     scored = train.batch.scored().numpy()
     model.fit(_features(train, shares)[scored], train.batch.correct.numpy()[scored])

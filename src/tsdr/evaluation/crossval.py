@@ -2,85 +2,131 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from tsdr.debias.objective import NAIVE, new_objective
+from tsdr.debias.exposure import RandomExposureObjective, expose
+from tsdr.debias.objective import METHODS, DebiasOptions, new_model, new_objective
+from tsdr.errors import InputError
 from tsdr.evaluation.baselines import BASELINES
 from tsdr.evaluation.metrics import Predictions, per_student, pooled, predict
 from tsdr.evaluation.records import Record, RecordFolder, Run, peak_memory_mib
-from tsdr.sequences import Folds, Sequences
+from tsdr.evaluation.truth import TrueRisk, true_risk
+from tsdr.sequences import Folds, Sequences, Split
+from tsdr.simulator import Truth
 from tsdr.training.bundle import versions
-from tsdr.training.trainer import Epoch, TrainingOptions, fit
+from tsdr.training.trainer import Epoch, Objective, TrainingOptions, fit
+
+RANDOM_EXPOSURE = "random-exposure"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A log, its folds and, for a simulated one, its truth: what methods are compared on."""
+
+    dataset: str
+    sequences: Sequences
+    folds: Folds
+    records: RecordFolder
+    truth: Truth | None = None
+
+    def setup(self) -> dict[str, int | str]:
+        """What a record must say of it: a log of the same name and other content is another run."""
+        return {
+            "window": self.sequences.window,
+            "minimum": self.sequences.minimum,
+            "folds": len(self.folds),
+            "data": self.sequences.digest(),
+        }
 
 
 def cross_validate(
-    sequences: Sequences,
-    folds: Folds,
+    experiment: Experiment,
     *,
-    dataset: str,
     backbone: str,
     options: Mapping[str, Any],
     training: TrainingOptions,
-    records: RecordFolder,
+    method: str = "naive",
+    changes: Mapping[str, Any] | None = None,
     on_epoch: Callable[[int, Epoch], None] = lambda fold, epoch: None,
 ) -> Iterator[Record]:
-    """Train and test a backbone on every fold; folds that have a record are not run again."""
+    """Train and test a backbone by a method on every fold; folds that have a record are not run again.
+
+    `changes` are changes to the method's own options. `random-exposure` needs an experiment with its truth.
+    """
+    if method == RANDOM_EXPOSURE and experiment.truth is None:
+        raise InputError("random exposure needs the truth, so it can only be trained on a simulated log")
+    if method not in (RANDOM_EXPOSURE, *METHODS):
+        raise InputError(f"there is no method {method!r}; choose from {', '.join((*METHODS, RANDOM_EXPOSURE))}")
     settings = {
-        "backbone": dict(options),
+        "backbone": new_model(backbone, experiment.sequences, options, training).options,
         "training": training.model_dump(exclude={"seed", "device"}),
-        **_setup(sequences, folds),
+        **experiment.setup(),
     }
-    for fold in range(len(folds)):
-        run = Run(dataset=dataset, backbone=backbone, method="naive", options=settings, fold=fold, seed=training.seed)
-        record = records.find(run)
+    debias = None if method == RANDOM_EXPOSURE else DebiasOptions.of_method(method, **changes or {})
+    if debias is not None and method != "naive":
+        settings["debias"] = debias.model_dump(mode="json")
+    for fold, split in enumerate(experiment.folds.splits):
+        run = Run(
+            dataset=experiment.dataset,
+            backbone=backbone,
+            method=method,
+            options=settings,
+            fold=fold,
+            seed=training.seed,
+        )
+        record = experiment.records.find(run)
         if record is None:
-            record = _run_fold(run, sequences, folds, options, training, records.folder, on_epoch)
-            records.write(record)
+            record = _run_fold(run, experiment, split, options, training, debias, on_epoch)
+            experiment.records.write(record)
         yield record
 
 
-def cross_validate_baselines(
-    sequences: Sequences, folds: Folds, *, dataset: str, records: RecordFolder
-) -> Iterator[Record]:
+def cross_validate_baselines(experiment: Experiment) -> Iterator[Record]:
     """The baselines on the same folds."""
     for name, baseline in BASELINES.items():
-        for fold, split in enumerate(folds.splits):
+        for fold, split in enumerate(experiment.folds.splits):
             run = Run(
-                dataset=dataset,
+                dataset=experiment.dataset,
                 backbone=name,
                 method="baseline",
-                options=_setup(sequences, folds),
+                options=experiment.setup(),
                 fold=fold,
-                seed=folds.seed,
+                seed=experiment.folds.seed,
             )
-            record = records.find(run)
+            record = experiment.records.find(run)
             if record is None:
                 begin = time.perf_counter()
-                train, test = sequences.select(split.train), sequences.select(split.test)
+                train, test = experiment.sequences.select(split.train), experiment.sequences.select(split.test)
                 record = _record(run, baseline(train, test), {"train": len(train), "test": len(test)}, begin)
-                records.write(record)
+                experiment.records.write(record)
             yield record
-
-
-def _setup(sequences: Sequences, folds: Folds) -> dict[str, int]:
-    return {"window": sequences.window, "minimum": sequences.minimum, "folds": len(folds)}
 
 
 def _run_fold(
     run: Run,
-    sequences: Sequences,
-    folds: Folds,
+    experiment: Experiment,
+    split: Split,
     options: Mapping[str, Any],
     training: TrainingOptions,
-    folder: Path,
+    debias: DebiasOptions | None,
     on_epoch: Callable[[int, Epoch], None],
 ) -> Record:
     begin = time.perf_counter()
-    split = folds[run.fold]
-    train, validation, test = (sequences.select(part) for part in (split.train, split.validation, split.test))
-    objective = new_objective(run.backbone, train, options, training, NAIVE)
-    checkpoint = folder / ".checkpoints" / f"{run.file_name()}.pt"
+    train, validation, test = (
+        experiment.sequences.select(part) for part in (split.train, split.validation, split.test)
+    )
+    students = {"train": len(train), "validation": len(validation), "test": len(test)}
+    objective: Objective
+    if debias is None:
+        assert experiment.truth is not None
+        train, validation = (expose(part, experiment.truth, training.seed) for part in (train, validation))
+        model = new_model(run.backbone, train, options, training)
+        model.prepare(train)
+        objective = RandomExposureObjective(model, training)
+    else:
+        objective = new_objective(run.backbone, train, options, training, debias)
+    checkpoint = experiment.records.folder / ".checkpoints" / f"{run.file_name()}.pt"
     epochs = fit(
         objective,
         train,
@@ -90,8 +136,8 @@ def _run_fold(
         resume=True,
         on_epoch=lambda epoch: on_epoch(run.fold, epoch),
     )
-    students = {"train": len(train), "validation": len(validation), "test": len(test)}
-    record = _record(run, predict(objective.model, test), students, begin, epochs)
+    risk = None if experiment.truth is None else true_risk(objective.model, test, experiment.truth)
+    record = _record(run, predict(objective.model, test), students, begin, epochs, risk)
     checkpoint.unlink(missing_ok=True)
     return record
 
@@ -102,11 +148,14 @@ def _record(
     students: Mapping[str, int],
     begin: float,
     epochs: list[Epoch] | None = None,
+    risk: TrueRisk | None = None,
 ) -> Record:
     return Record(
         **run.model_dump(),
-        metrics=pooled(predictions),
+        metrics=pooled(predictions) | (risk.metrics if risk else {}),
         per_student=per_student(predictions),
+        bias=risk.bias if risk else None,
+        by_student=risk.by_student if risk else None,
         students=students,
         scored=len(predictions.correct),
         epochs=len(epochs or []),

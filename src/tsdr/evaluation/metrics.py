@@ -113,7 +113,10 @@ def per_student(predictions: Predictions) -> dict[str, float]:
     order = np.argsort(predictions.student, kind="stable")
     ends = np.flatnonzero(np.diff(predictions.student[order])) + 1
     groups = np.split(order, ends)
-    return {
-        name: float(np.nanmean([metric(predictions.success[g], predictions.correct[g]) for g in groups]))
+    values = {
+        name: np.array([metric(predictions.success[g], predictions.correct[g]) for g in groups])
         for name, metric in METRICS.items()
+    }
+    return {
+        name: float(np.nanmean(value)) if np.isfinite(value).any() else float("nan") for name, value in values.items()
     }

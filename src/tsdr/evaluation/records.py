@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+import re
 import resource
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.files import replacing
@@ -28,14 +29,21 @@ class Run(BaseModel):
     def file_name(self) -> str:
         """Readable, and different for different options."""
         options = hashlib.sha256(json.dumps(self.options, sort_keys=True).encode()).hexdigest()[:8]
-        return f"{self.dataset}-{self.backbone}-{self.method}-{options}-seed{self.seed}-fold{self.fold}.json"
+        dataset = re.sub(r"[^A-Za-z0-9._-]", "_", self.dataset)
+        return f"{dataset}-{self.backbone}-{self.method}-{options}-seed{self.seed}-fold{self.fold}.json"
 
 
 class Record(Run):
-    """A run and what it came to."""
+    """A run and what it came to.
+
+    `metrics` are pooled over the logged answers of the test students, `true_...` over all cells of a simulated log;
+    `per_student` are means over students. `bias` and `by_student` are those of `TrueRisk`, on simulated logs only.
+    """
 
     metrics: Mapping[str, float]
     per_student: Mapping[str, float]
+    bias: Mapping[str, float] | None = None
+    by_student: Mapping[str, list[float]] | None = None
     students: Mapping[str, int]
     scored: int
     epochs: int
@@ -43,6 +51,14 @@ class Record(Run):
     seconds: float
     peak_memory_mib: float
     versions: Mapping[str, str]
+
+    @field_validator("metrics", "per_student", mode="before")
+    @classmethod
+    def _no_value_is_not_a_number(cls, metrics: Any) -> Any:
+        """JSON has no NaN: a metric that does not exist, such as the AUC of right answers only, is null there."""
+        if not isinstance(metrics, Mapping):
+            return metrics
+        return {name: float("nan") if value is None else value for name, value in metrics.items()}
 
 
 class RecordFolder:
@@ -57,7 +73,9 @@ class RecordFolder:
         return read_record(path) if path.exists() else None
 
     def write(self, record: Record) -> None:
-        """Keep a record."""
+        """Keep a record; one that is there already stays as it is."""
+        if (self.folder / record.file_name()).exists():
+            return
         with replacing(self.folder / record.file_name()) as temporary:
             temporary.write_text(record.model_dump_json(indent=1) + "\n")
 
@@ -74,5 +92,5 @@ def read_record(path: Path) -> Record:
 
 
 def peak_memory_mib() -> float:
-    """The most memory that this process has held."""
+    """The most memory that this process has held, in this run and those before it."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -11,8 +11,8 @@ from tsdr.training.trainer import Epoch, TrainingOptions
 class TrainingProgress:
     """A line for each fold: the epochs until patience runs out, and how long they take."""
 
-    def __init__(self, training: TrainingOptions, console: Console, folds: int = 1) -> None:
-        self.training, self.folds = training, folds
+    def __init__(self, training: TrainingOptions, console: Console, folds: int = 1, name: str = "training") -> None:
+        self.training, self.folds, self.name = training, folds, name
         self.tasks: dict[int, TaskID] = {}
         self.progress = Progress(
             TextColumn("{task.description}"),
@@ -38,7 +38,7 @@ class TrainingProgress:
     def fold_epoch(self, fold: int, epoch: Epoch) -> None:
         """Show an epoch of a fold."""
         if fold not in self.tasks:
-            name = f"fold {fold + 1} of {self.folds}" if self.folds > 1 else "training"
+            name = f"{self.name}, fold {fold + 1} of {self.folds}" if self.folds > 1 else self.name
             self.tasks[fold] = self.progress.add_task(name, state="")
         last = min(epoch.best_epoch + self.training.patience, self.training.max_epochs)
         left = (last - epoch.number) * epoch.seconds

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -29,9 +29,9 @@ class _Description(BaseModel):
     format: int
     backbone: str
     options: dict[str, Any]
-    concepts: list[str]
-    questions: list[str]
-    window: int
+    concepts: Annotated[list[str], Field(min_length=1)]
+    questions: Annotated[list[str], Field(min_length=1)]
+    window: PositiveInt
     training: dict[str, Any]
     versions: dict[str, str]
 
@@ -50,8 +50,8 @@ class Bundle:
     def write(self, folder: str | Path) -> None:
         """Write the bundle; the description comes last, so that a bundle with one is whole."""
         folder = Path(folder)
-        if folder.exists() and any(folder.iterdir()) and not (folder / DESCRIPTION).exists():
-            raise InputError(f"{folder}: is a folder with other things in it; choose another one")
+        check_target(folder)
+        (folder / DESCRIPTION).unlink(missing_ok=True)
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
         with replacing(folder / WEIGHTS) as temporary:
             save_file(weights, temporary)
@@ -69,6 +69,14 @@ class Bundle:
             temporary.write_text(description.model_dump_json(indent=1))
 
 
+def check_target(folder: Path) -> None:
+    """Refuse to write a bundle over something that is none."""
+    if folder.is_file():
+        raise InputError(f"{folder}: is a file; name a folder for the model")
+    if folder.exists() and any(folder.iterdir()) and not (folder / DESCRIPTION).exists():
+        raise InputError(f"{folder}: is a folder with other things in it; choose another one")
+
+
 def read_bundle(folder: str | Path) -> Bundle:
     """Read a bundle, or refuse it with the reason."""
     folder = Path(folder)
@@ -77,12 +85,18 @@ def read_bundle(folder: str | Path) -> Bundle:
             raise InputError(f"{folder}: is not a bundle: {name} is missing")
     try:
         raw = json.loads((folder / DESCRIPTION).read_text())
-        if isinstance(raw, dict) and raw.get("format", FORMAT) != FORMAT:
-            raise InputError(f"{folder}: is a bundle of format {raw['format']}; this version reads format {FORMAT}")
-        description = _Description.model_validate(raw)
+        form = raw.get("format", FORMAT) if isinstance(raw, dict) else FORMAT
+        description = _Description.model_validate(raw) if form == FORMAT else None
         weights = load_file(folder / WEIGHTS)
     except (ValueError, OSError, ValidationError, SafetensorError) as error:
         raise InputError(f"{folder}: is not a bundle that can be read ({in_a_sentence(error)})") from error
+    if description is None:
+        raise InputError(f"{folder}: is a bundle of format {form!r}; this version reads format {FORMAT}")
+    for names in (description.concepts, description.questions):
+        if len(set(names)) < len(names):
+            raise InputError(f"{folder}: its vocabulary has a name twice")
+    if {"name", "n_concepts", "n_questions"} & set(description.options):
+        raise InputError(f"{folder}: its options are not those of a backbone")
     model = build_backbone(
         description.backbone,
         n_concepts=len(description.concepts),
@@ -137,7 +151,7 @@ def fit_bundle(
         "train_students": len(split.train),
         "validation_students": len(split.validation),
     }
-    return Bundle(objective.model, backbone, options, sequences.vocabulary, sequences.window, about)
+    return Bundle(objective.model, backbone, objective.model.options, sequences.vocabulary, sequences.window, about)
 
 
 def versions() -> dict[str, str]:

@@ -92,12 +92,12 @@ def fit(
     After each epoch the `checkpoint` is written, from which a call with `resume` goes on to the same numbers as one
     that was never interrupted.
     """
-    _check_validation(validation)
+    _check_split(train, validation)
     device = options.torch_device()
     generator = torch.Generator().manual_seed(options.seed)
     stopping = EarlyStopping(options.patience)
     epochs: list[Epoch] = []
-    run = _fingerprint(objective, train, options)
+    run = _fingerprint(objective, train, validation, options)
     if resume and checkpoint is not None and checkpoint.exists():
         saved = _read_checkpoint(checkpoint, run)
         objective.load_state(saved["objective"])
@@ -154,7 +154,9 @@ def _set_random_state(state: dict[str, Tensor]) -> None:
         torch.cuda.set_rng_state(state["cuda"])
 
 
-def _check_validation(validation: Sequences) -> None:
+def _check_split(train: Sequences, validation: Sequences) -> None:
+    if not int(train.batch.scored().sum()):
+        raise InputError(f"the {len(train)} training sequences have no answer to learn from; use more students")
     scored = validation.batch.mask[:, 1:]
     answers = validation.batch.correct[:, 1:][scored]
     if not len(answers) or answers.min() == answers.max():
@@ -164,13 +166,17 @@ def _check_validation(validation: Sequences) -> None:
         )
 
 
-def _fingerprint(objective: Objective, train: Sequences, options: TrainingOptions) -> str:
+def _fingerprint(objective: Objective, train: Sequences, validation: Sequences, options: TrainingOptions) -> str:
     """Tells runs apart: another model, other data or other options must not go on from this one's checkpoint."""
-    shapes = [(name, tuple(tensor.shape)) for name, tensor in objective.model.state_dict().items()]
-    content = [objective.settings(), options.model_dump_json(exclude={"max_epochs"}), str(shapes), *train.student]
-    digest = hashlib.sha256("\n".join(content).encode())
-    digest.update(train.batch.correct.numpy().tobytes())
-    return digest.hexdigest()
+    model = objective.model
+    content = [
+        objective.settings(),
+        f"{type(model).__module__}.{type(model).__qualname__} {model.options}",
+        options.model_dump_json(exclude={"max_epochs"}),
+        train.digest(),
+        validation.digest(),
+    ]
+    return hashlib.sha256("\n".join(content).encode()).hexdigest()
 
 
 def _read_checkpoint(path: Path, run: str) -> dict[str, Any]:

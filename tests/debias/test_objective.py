@@ -1,0 +1,169 @@
+"""The joint objective: its limits, and what each of its models is moved by."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import tsdr
+from conftest import random_batch
+from tsdr import InputError, Sequences, build_backbone
+from tsdr.debias.objective import METHODS, NAIVE, DebiasOptions, JointObjective, new_objective
+from tsdr.training.trainer import Epoch, TrainingOptions, fit
+
+TRAINING = TrainingOptions(device="cpu", max_epochs=3, learning_rate=0.01)
+
+
+def objective(options: DebiasOptions, name: str = "simplekt", seed: int = 0) -> JointObjective:
+    torch.manual_seed(seed)
+    sizes = {"n_concepts": 11, "d": 16, "dropout": 0.0}
+    model = build_backbone(name, n_questions=13, **sizes)
+    imputation = build_backbone(name, n_questions=1, **sizes) if options.imputing else None
+    return JointObjective(model, options, TRAINING, imputation)
+
+
+def gradients_of(options: DebiasOptions, monkeypatch: pytest.MonkeyPatch) -> dict[str, Tensor]:
+    """The gradient that the backbone gets in a step, everything else being the same."""
+    joint = objective(options)
+    found: dict[str, Tensor] = {}
+    update = JointObjective._update
+
+    def watch(self: JointObjective, name: str, loss: Tensor) -> None:
+        if name == "model":
+            self.optimisers["model"].zero_grad(set_to_none=True)
+            loss.backward()
+            for key, parameter in self.model.named_parameters():
+                if parameter.grad is not None and not key.startswith("summary_query"):
+                    found[key] = parameter.grad.clone()
+        else:
+            update(self, name, loss)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JointObjective, "_update", watch)
+        torch.manual_seed(1)
+        joint.step(random_batch())
+    return found
+
+
+def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.allclose(first[name], second[name], atol=1e-6) for name in first)
+
+
+def test_an_imputed_error_that_is_free_of_the_prediction_trains_as_ipw_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The paper's literal form: every ê-term is then a constant for the knowledge-tracing model."""
+    ipw = gradients_of(DebiasOptions.of_method("ipw"), monkeypatch)
+    for correction in ("full", "stopped"):
+        free = DebiasOptions.of_method("dr", imputation_loss="free", correction=correction)
+        assert same(gradients_of(free, monkeypatch), ipw)
+    assert not same(gradients_of(DebiasOptions.of_method("dr"), monkeypatch), ipw)
+
+
+def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    naive = gradients_of(NAIVE, monkeypatch)
+    unclipped: dict[str, Any] = {"clip": (1.0, 1.0)}
+    assert same(gradients_of(DebiasOptions.of_method("ipw", **unclipped), monkeypatch), naive), "w = 1 is naive"
+    assert same(gradients_of(DebiasOptions.of_method("dr", alpha=0, **unclipped), monkeypatch), naive)
+    assert same(
+        gradients_of(DebiasOptions.of_method("dr", **unclipped), monkeypatch),
+        gradients_of(DebiasOptions.of_method("eib"), monkeypatch),
+    )
+    assert not same(
+        gradients_of(DebiasOptions.of_method("ipw"), monkeypatch),
+        gradients_of(DebiasOptions.of_method("dr"), monkeypatch),
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_method_has_the_models_that_it_needs_and_moves_them(method: str) -> None:
+    options = DebiasOptions.of_method(method)
+    joint = objective(options)
+    before = copy.deepcopy(joint.state()["models"])
+    for seed in range(3):
+        joint.step(random_batch(seed=seed))
+    after = joint.state()["models"]
+    expected = (
+        {"model"} | ({"imputation"} if options.imputing else set()) | ({"propensity"} if options.weighting else set())
+    )
+    assert set(after) == expected
+    for name in expected:
+        assert any(not torch.equal(after[name][key], before[name][key]) for key in before[name]), name
+
+
+def test_the_propensity_step_moves_the_summary_query_and_nothing_else_of_the_backbone() -> None:
+    joint = objective(DebiasOptions.of_method("ipw"))
+    assert joint.propensity is not None
+    torch.nn.init.normal_(joint.propensity.output.weight)
+    batch = random_batch()
+    history = joint.model.encode(batch)
+    before = {name: parameter.clone() for name, parameter in joint.model.named_parameters()}
+    joint._update(
+        "propensity", joint.propensity.loss(joint.model.summary(history), batch.concept, batch.scored(), "all")
+    )
+    moved = {name for name, p in joint.model.named_parameters() if not torch.equal(p, before[name])}
+    assert moved == {"summary_query.query", "summary_query.recency"}
+
+
+def test_all_cells_is_what_drawn_cells_estimate() -> None:
+    """The loss with a few drawn cells has, on average, the value of the loss over every cell."""
+    batch = random_batch()
+    joint = objective(DebiasOptions.of_method("dr", cells="all"))
+    assert joint.imputation is not None
+    history, _ = joint.model.follow(batch)
+    weights = batch.scored().float()
+    exact = float(joint._imputed(joint.imputation, batch, history, weights).detach())
+    few = objective(DebiasOptions.of_method("dr", cells=2))
+    assert few.imputation is not None
+    few.model.load_state_dict(joint.model.state_dict())
+    few.imputation.load_state_dict(joint.imputation.state_dict())
+    history, _ = few.model.follow(batch)
+    torch.manual_seed(0)
+    draws = torch.tensor([float(few._imputed(few.imputation, batch, history, weights).detach()) for _ in range(800)])
+    assert abs(float(draws.mean()) - exact) < 4 * float(draws.std()) / 800**0.5
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_an_interrupted_joint_run_goes_on_to_the_same_numbers(joint: bool, tmp_path: Path) -> None:
+    sequences = Sequences.from_log(tsdr.simulate(students=60, questions=20, concepts=5).log, window=10)
+    train, validation = sequences.select(sequences.student[:45]), sequences.select(sequences.student[45:])
+    options = DebiasOptions.of_method("tsdr", joint=joint, warm_up=2)
+
+    def run(**more: Any) -> list[Epoch]:
+        fresh = new_objective("dkt", train, {"d": 8}, TRAINING, options)
+        return fit(fresh, train, validation, TRAINING, checkpoint=tmp_path / "checkpoint", **more)
+
+    whole = run()
+
+    def interrupt(epoch: Epoch) -> None:
+        if epoch.number == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(on_epoch=interrupt)
+    torch.manual_seed(123)
+    resumed = run(resume=True)
+    assert [epoch.validation_auc for epoch in resumed] == [epoch.validation_auc for epoch in whole]
+
+
+def test_frozen_auxiliary_models_do_not_move() -> None:
+    sequences = Sequences.from_log(tsdr.simulate(students=40, questions=20, concepts=5).log, window=10)
+    options = DebiasOptions.of_method("tsdr", joint=False, warm_up=1)
+    frozen = new_objective("dkt", sequences, {"d": 8}, TRAINING, options)
+    frozen.begin(sequences, TRAINING)
+    before = copy.deepcopy(frozen.state()["models"])
+    frozen.step(sequences.batch)
+    after = frozen.state()["models"]
+    for name in ("imputation", "propensity", "reference"):
+        assert all(torch.equal(after[name][key], before[name][key]) for key in before[name])
+    assert any(not torch.equal(after["model"][key], before["model"][key]) for key in before["model"])
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(InputError, match="no method 'tdsr'"):
+        DebiasOptions.of_method("tdsr")
+    with pytest.raises(ValueError, match="alhpa"):
+        DebiasOptions.of_method("tsdr", alhpa=1)
+    with pytest.raises(InputError, match="needs an imputation model"):
+        JointObjective(build_backbone("dkt", n_concepts=3, n_questions=3), DebiasOptions(), TRAINING)
