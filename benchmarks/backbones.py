@@ -13,6 +13,7 @@ import multiprocessing
 import resource
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from rich.console import Console
@@ -24,6 +25,7 @@ from tsdr.debias.objective import NAIVE, JointObjective
 from tsdr.sequences import Batch
 from tsdr.training.trainer import TrainingOptions
 
+Result = TypeVar("Result")
 STUDENTS, STEPS, BATCH, CONCEPTS, QUESTIONS, THREADS = 512, 50, 64, 247, 1054, 2
 CELLS, SOME = 5, 8
 COLUMNS = (
@@ -72,31 +74,23 @@ def epoch_seconds(name: str, size: str) -> float:
     return time.process_time() - begin
 
 
-def relative_time(name: str, size: str, work: str) -> float:
-    """The time of `answer` over that of a plain forward; the two take turns, and the best of each counts."""
-    model, batch = _set_up(name, size), random_batch(BATCH)
-    with torch.no_grad():
-        history = model.encode(batch)
-        concept, steps = targets(work)
-        rounds = 1 if work == "all" else 12
-        plain, other = float("inf"), float("inf")
-        for _ in range(rounds):
-            plain = min(plain, _seconds(lambda: model(batch)), _seconds(lambda: model(batch)))
-            other = min(other, _seconds(lambda: model.answer(history, concept, steps=steps)))
-    return other / plain
+def relative_cost(name: str, size: str, work: str) -> tuple[float, float]:
+    """The time of `answer` over that of a plain forward, and the rise of the peak memory in MiB.
 
-
-def peak_memory(name: str, size: str, work: str) -> float:
-    """How much the peak memory rises in a plain forward, or in answering all concepts after one encoding, in MiB."""
+    The two take turns, and the best time of each counts. For `plain`, there is nothing to answer.
+    """
     model, batch = _set_up(name, size), random_batch(BATCH)
     with torch.no_grad():
         model(batch.map(lambda tensor: tensor[:1, :2]))
         before = _peak()
-        if work == "plain":
-            model(batch)
-        else:
-            model.answer(model.encode(batch), targets("all")[0])
-        return (_peak() - before) / 1024
+        history = model.encode(batch)
+        plain, other = float("inf"), float("inf")
+        for _ in range(1 if work == "all" else 12):
+            plain = min(plain, *(_seconds(lambda: model(batch)) for _ in range(3)))
+            if work != "plain":
+                concept, steps = targets(work)
+                other = min(other, _seconds(lambda c=concept, s=steps: model.answer(history, c, steps=s)))  # type: ignore[misc]
+        return other / plain, (_peak() - before) / 1024
 
 
 def main() -> None:
@@ -108,15 +102,18 @@ def main() -> None:
     title = f"size {arguments.size}: time relative to a plain forward, peak memory of all concepts / plain forward"
     table = Table(*COLUMNS, title=title)
     for name in track(arguments.names, "Measuring"):
-        plain = _alone(peak_memory, name, arguments.size, "plain")
-        everything = _alone(peak_memory, name, arguments.size, "all")
+        cost = {
+            work: _alone(relative_cost, name, arguments.size, work)
+            for work in ("plain", "cells", "some", "all", "latest")
+        }
+        plain, everything = cost["plain"][1], cost["all"][1]
         table.add_row(
             name,
             f"{_alone(epoch_seconds, name, arguments.size):.2f}",
-            f"{_alone(relative_time, name, arguments.size, 'cells'):.2f}",
-            f"{_alone(relative_time, name, arguments.size, 'some') / SOME:.2f}",
-            f"{_alone(relative_time, name, arguments.size, 'all') / CONCEPTS:.2f}",
-            f"{_alone(relative_time, name, arguments.size, 'latest'):.2f}",
+            f"{cost['cells'][0]:.2f}",
+            f"{cost['some'][0] / SOME:.2f}",
+            f"{cost['all'][0] / CONCEPTS:.2f}",
+            f"{cost['latest'][0]:.2f}",
             f"{everything:.0f} / {plain:.0f} MiB = {everything / plain:.2f}",
         )
     Console(width=110).print(table)
@@ -128,7 +125,7 @@ def _set_up(name: str, size: str) -> AnyBackbone:
     return build_backbone(name, n_concepts=CONCEPTS, n_questions=QUESTIONS, size=size).eval()
 
 
-def _alone(measure: Callable[..., float], *arguments: str) -> float:
+def _alone(measure: Callable[..., Result], *arguments: str) -> Result:
     """Measure in a process of its own."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(measure, arguments)

@@ -19,7 +19,7 @@ TRAINING = TrainingOptions(device="cpu", max_epochs=3, learning_rate=0.01)
 
 def objective(options: DebiasOptions, name: str = "simplekt", seed: int = 0) -> JointObjective:
     torch.manual_seed(seed)
-    sizes = {"n_concepts": 11, "d": 16, "dropout": 0.0}
+    sizes: dict[str, Any] = {"n_concepts": 11, "d": 16, "dropout": 0.0}
     model = build_backbone(name, n_questions=13, **sizes)
     imputation = build_backbone(name, n_questions=1, **sizes) if options.imputing else None
     return JointObjective(model, options, TRAINING, imputation)

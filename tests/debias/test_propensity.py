@@ -19,7 +19,7 @@ def drawn() -> tuple[Propensity, torch.Tensor, torch.Tensor, torch.Tensor]:
 
 def test_it_starts_uniform() -> None:
     for kind in ("bernoulli", "categorical"):
-        model = Propensity(D, CONCEPTS, kind)  # type: ignore[arg-type]
+        model = Propensity(D, CONCEPTS, kind)
         p = model(torch.randn(2, 3, D), torch.randint(CONCEPTS, (2, 3)))
         torch.testing.assert_close(p, torch.full((2, 3), 1 / CONCEPTS))
 
@@ -58,7 +58,7 @@ def test_drawn_negatives_give_the_same_loss_and_gradient_on_average(
 def test_the_categorical_kind_sums_to_one_and_learns_who_is_logged() -> None:
     torch.manual_seed(0)
     for kind in ("bernoulli", "categorical"):
-        model = Propensity(D, 4, kind)  # type: ignore[arg-type]
+        model = Propensity(D, 4, kind)
         state = torch.randn(8, 50, D)
         concept = (state[..., 0] > 0).long() + 2 * (state[..., 1] > 0).long()
         scored = torch.ones(8, 50, dtype=torch.bool)

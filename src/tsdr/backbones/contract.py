@@ -88,11 +88,17 @@ class Backbone(nn.Module, ABC, Generic[History]):
         size = max(1, CHUNK_ROWS // max(1, steps.numel()))
         if size >= concept.shape[2]:
             return self.answer_rows(history, concept, question, steps)
-        chunks = [
-            self._answer_chunk(history, concept[..., at : at + size], _chunk(question, at, size), steps)
+        chunks = (
+            (at, self._answer_chunk(history, concept[..., at : at + size], _chunk(question, at, size), steps))
             for at in range(0, concept.shape[2], size)
-        ]
-        return torch.cat(chunks, dim=2)
+        )
+        if torch.is_grad_enabled():
+            return torch.cat([logits for _, logits in chunks], dim=2)
+        # Into one tensor made beforehand: small results kept between large temporaries would fragment the memory.
+        every = torch.empty(concept.shape, device=concept.device)
+        for at, logits in chunks:
+            every[..., at : at + size] = logits
+        return every
 
     def follow(self, batch: Batch) -> tuple[History, Tensor]:
         """The history, as `encode` gives it, and the success logits [B, T] of the observed targets, in one pass."""
