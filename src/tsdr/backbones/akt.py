@@ -1,11 +1,12 @@
 """AKT: context-aware attentive knowledge tracing."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from tsdr.backbones.attention import AttentionBackbone, ForgettingDecay
 from tsdr.backbones.contract import register_backbone
-from tsdr.backbones.sizes import Size
 from tsdr.sequences import Batch
 
 DIFFICULTY_PENALTY = 1e-5
@@ -15,30 +16,21 @@ DIFFICULTY_PENALTY = 1e-5
 class AKT(AttentionBackbone):
     """Attentive knowledge tracing (Ghosh, Heffernan and Lan, 2020).
 
-    x = e_c + μ_q d_c and y = e_c + g_r + μ_q (f_r + d_c), μ_q a number. Two blocks of inclusive self-attention
-    over y; then, `blocks` times, inclusive self-attention over x without feed-forward and a strict retrieval of y
+    x = e_c + μ_q d_c and y = e_c + g_r + μ_q (f_r + d_c), μ_q a number. `blocks` blocks of inclusive self-attention
+    over y; then, as many times, inclusive self-attention over x without feed-forward and a strict retrieval of y
     by x. Scores s are multiplied by exp(-θ √δ): monotonic attention. No positions. The penalty is
     1e-5 Σ μ_q² over the batch's interactions.
     """
 
-    def __init__(
-        self,
-        n_concepts: int,
-        n_questions: int,
-        *,
-        d: int = 64,
-        heads: int = 8,
-        blocks: int = 2,
-        dropout: float = 0.05,
-        size: Size = "paper",
-    ) -> None:
-        super().__init__(n_concepts, n_questions, d=d, heads=heads, dropout=dropout, size=size, difficulty_width=1)
-        self.options["blocks"] = blocks
-        self.answered_variation = nn.Embedding(2, d)
-        for _ in range(blocks):
-            self.knowledge.append(self.block(*self.shaping(), inclusive=True))
-            self.retrieval.append(self.block(*self.shaping(), inclusive=True, feed_forward=False))
-            self.retrieval.append(self.block(*self.shaping()))
+    def __init__(self, n_concepts: int, n_questions: int, **options: Any) -> None:
+        super().__init__(n_concepts, n_questions, **options)
+        self.answered_variation = nn.Embedding(2, self.d)
+
+    def add_block(self) -> None:
+        """Self-attention over y, self-attention over x without feed-forward, and a retrieval of y by x."""
+        self.knowledge.append(self.block(*self.shaping(), inclusive=True))
+        self.retrieval.append(self.block(*self.shaping(), inclusive=True, feed_forward=False))
+        self.retrieval.append(self.block(*self.shaping()))
 
     def shaping(self) -> list[nn.Module]:
         """How a block's attention scores are shaped."""

@@ -266,36 +266,44 @@ class AttentionHistory:
 class AttentionBackbone(Backbone[AttentionHistory]):
     """A stack of blocks over targets x and answered interactions y.
 
-    A subclass embeds x and y and names its blocks. `knowledge` blocks encode y among itself, inclusively. Then x
-    runs through the `retrieval` blocks: inclusive ones attend among targets, the others retrieve y, strictly.
+    A subclass embeds y and adds its blocks. `knowledge` blocks encode y among itself, inclusively. Then x runs
+    through the `retrieval` blocks: inclusive ones attend among targets, the others retrieve y, strictly. It says
+    whether positions are added (`positional`) and whether a question's difficulty is a vector or a number.
     """
 
     positional = False
+    vector_difficulty = False
 
     def __init__(
         self,
         n_concepts: int,
         n_questions: int,
         *,
-        d: int,
-        heads: int,
-        dropout: float,
-        size: Size,
-        difficulty_width: int,
+        d: int = 64,
+        heads: int = 8,
+        blocks: int = 2,
+        dropout: float = 0.05,
+        size: Size = "paper",
     ) -> None:
         super().__init__(n_concepts, n_questions)
         if size not in SIZES:
             raise InputError(f"there is no size {size!r}; choose from {', '.join(SIZES)}")
         if heads < 1 or d < 1 or d % (2 * heads):
             raise InputError(f"d is {d}, which is not a multiple of {2 * heads}: {heads} heads of an even width")
-        self.options = {"d": d, "heads": heads, "dropout": dropout, "size": size}
+        self.options = {"d": d, "heads": heads, "blocks": blocks, "dropout": dropout, "size": size}
         self.d, self.heads, self.dropout = d, heads, dropout
         self.d_ff, self.head_widths = SIZES[size]
-        self.target = RaschEmbedding(n_concepts, n_questions, d, difficulty_width)
+        self.target = RaschEmbedding(n_concepts, n_questions, d, d if self.vector_difficulty else 1)
         self.answered = nn.Embedding(2, d)
         self.knowledge, self.retrieval = Blocks(), Blocks()
+        for _ in range(blocks):
+            self.add_block()
         self.summary_query = SummaryQuery(d, heads)
         self.head = head(self.head_inputs(), self.head_widths, dropout)
+
+    def add_block(self) -> None:
+        """Add one of the `blocks` that the model is deep, to `retrieval` and, if it has them, to `knowledge`."""
+        raise NotImplementedError
 
     def block(self, *shaping: nn.Module, inclusive: bool = False, feed_forward: bool = True) -> Block:
         """A block of this model's sizes."""

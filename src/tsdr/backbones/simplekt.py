@@ -4,7 +4,6 @@ from torch import Tensor, nn
 
 from tsdr.backbones.attention import AttentionBackbone
 from tsdr.backbones.contract import register_backbone
-from tsdr.backbones.sizes import Size
 
 
 @register_backbone("simplekt")
@@ -16,21 +15,11 @@ class SimpleKT(AttentionBackbone):
     """
 
     positional = True
+    vector_difficulty = True
 
-    def __init__(
-        self,
-        n_concepts: int,
-        n_questions: int,
-        *,
-        d: int = 64,
-        heads: int = 8,
-        blocks: int = 2,
-        dropout: float = 0.05,
-        size: Size = "paper",
-    ) -> None:
-        super().__init__(n_concepts, n_questions, d=d, heads=heads, dropout=dropout, size=size, difficulty_width=d)
-        self.options["blocks"] = blocks
-        self.retrieval.extend(self.block(*self.shaping()) for _ in range(blocks))
+    def add_block(self) -> None:
+        """A strict retrieval."""
+        self.retrieval.append(self.block(*self.shaping()))
 
     def shaping(self) -> list[nn.Module]:
         """Plain scores."""
