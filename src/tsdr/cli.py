@@ -129,7 +129,7 @@ def fit_command(
     training = TrainingOptions(seed=seed, device=device)
     sequences = Sequences.from_log(_read(log, column, concept_separator, separator), window=window, minimum=minimum)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
-    with TrainingProgress(training, console) as progress, _resumable(checkpoint):
+    with TrainingProgress(training, console) as progress, _resumable("The same command with --resume"):
         bundle = fit_bundle(
             sequences,
             backbone=backbone,
@@ -177,7 +177,7 @@ def evaluate_command(
         Folds.by_student(sequences.student, folds, seed=seed),
         RecordFolder(out),
     )
-    with TrainingProgress(training, console, folds) as progress:
+    with TrainingProgress(training, console, folds) as progress, _resumable("The same command"):
         done = list(
             cross_validate(
                 experiment, backbone=backbone, options=_options(size), training=training, on_epoch=progress.fold_epoch
@@ -221,7 +221,7 @@ def compare_command(
     experiment = Experiment(name or dataset, sequences, assignment, RecordFolder(out), truth)
     done: list[Record] = []
     for method in methods.split(","):
-        with TrainingProgress(training, console, folds, method) as progress:
+        with TrainingProgress(training, console, folds, method) as progress, _resumable("The same command"):
             done += cross_validate(
                 experiment,
                 backbone=backbone,
@@ -272,13 +272,12 @@ def _read(path: Path, columns: list[str] | None, concept_separator: str | None, 
 
 
 @contextmanager
-def _resumable(checkpoint: Path) -> Iterator[None]:
+def _resumable(how: str) -> Iterator[None]:
     """Say, when the user stops a run, how to go on."""
     try:
         yield
     except KeyboardInterrupt:
-        if checkpoint.exists():
-            _complain(f"Stopped; {checkpoint} has the last whole epoch. The same command with --resume goes on.")
+        _complain("stopped:", f"{how} goes on from the last whole epoch.")
         raise
 
 
@@ -287,9 +286,9 @@ def _options(size: str | None) -> dict[str, str]:
 
 
 def _fail(message: str) -> None:
-    _complain(message)
+    _complain("error:", message)
     sys.exit(2)
 
 
-def _complain(message: str) -> None:
-    Console(stderr=True).print(Text.assemble(("error:", "bold red"), " ", message), soft_wrap=True)
+def _complain(kind: str, message: str) -> None:
+    Console(stderr=True).print(Text.assemble((kind, "bold red"), " ", message), soft_wrap=True)
