@@ -15,7 +15,7 @@ from tsdr.backbones import backbone_names
 from tsdr.backbones.checks import check_backbone
 from tsdr.debias.objective import METHODS, DebiasOptions
 from tsdr.errors import InputError, in_a_sentence
-from tsdr.evaluation.crossval import Experiment, cross_validate, cross_validate_baselines
+from tsdr.evaluation.crossval import ALL_METHODS, Experiment, cross_validate, cross_validate_baselines
 from tsdr.evaluation.records import Record, RecordFolder
 from tsdr.inspection import inspect_log
 from tsdr.log import Log, read_log
@@ -194,7 +194,12 @@ def compare_command(
     ] = None,
     gamma: Annotated[float, typer.Option(min=0, max=1, help="Without a log: simulate one, this selected.")] = 0.8,
     backbone: BackboneName = "dkt",
-    methods: Annotated[str, typer.Option(help="Separated by commas.")] = "naive,ipw,tsdr",
+    methods: Annotated[
+        str, typer.Option(help=f"Separated by commas, of {', '.join(ALL_METHODS)}; the last on simulated logs only.")
+    ] = "naive,ipw,tsdr",
+    watch_bound: Annotated[
+        bool, typer.Option("--watch-bound", help="On a simulated log: keep both terms of the bound after each epoch.")
+    ] = False,
     size: Size = None,
     folds: Annotated[int, typer.Option(min=2)] = 5,
     out: Annotated[Path, typer.Option(help="Folder for the records, one a method and fold.")] = Path("runs/compare"),
@@ -228,6 +233,7 @@ def compare_command(
                 options=_options(size),
                 training=training,
                 method=method.strip(),
+                watch_bound=watch_bound,
                 on_epoch=progress.fold_epoch,
             )
     show_records(done, console)

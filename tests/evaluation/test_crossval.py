@@ -1,12 +1,14 @@
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tsdr
 from tsdr import Folds, InputError, Sequences
-from tsdr.evaluation.crossval import Experiment, cross_validate, cross_validate_baselines
+from tsdr.evaluation.crossval import DROPOUTS, WEIGHT_DECAYS, Experiment, cross_validate, cross_validate_baselines
 from tsdr.evaluation.records import Record, RecordFolder, Run
 from tsdr.training.trainer import Epoch, TrainingOptions
 
@@ -111,3 +113,62 @@ def test_a_spoilt_record_is_named(sequences: Sequences, tmp_path: Path) -> None:
     path.write_text(path.read_text()[:50])
     with pytest.raises(InputError, match=f"{path.name}.*remove it to run it again"):
         run(sequences, tmp_path)
+
+
+def test_a_tuned_method_tests_what_was_best_on_validation_students(sequences: Sequences, tmp_path: Path) -> None:
+    tuned = run(sequences, tmp_path, method="naive-regularised")
+    for record in tuned:
+        assert record.chosen is not None
+        assert record.chosen["dropout"] in DROPOUTS
+        assert record.chosen["weight_decay"] in WEIGHT_DECAYS
+    validation: dict[tuple[float, float], float] = {}
+    for dropout in DROPOUTS:
+        for decay in WEIGHT_DECAYS:
+            best: list[float] = []
+            plain = cross_validate(
+                experiment(sequences, tmp_path / "plain"),
+                backbone="dkt",
+                options={"d": 8, "dropout": dropout},
+                training=OPTIONS.model_copy(update={"weight_decay": decay}),
+                on_epoch=lambda fold, epoch, best=best: best.append(epoch.best_auc),  # type: ignore[misc]
+            )
+            first = next(plain)
+            validation[dropout, decay] = best[-1]
+            if tuned[0].chosen == {"dropout": dropout, "weight_decay": decay}:
+                assert tuned[0].metrics == first.metrics
+    chosen = tuned[0].chosen
+    assert chosen is not None
+    assert validation[chosen["dropout"], chosen["weight_decay"]] == max(validation.values())
+
+
+def test_a_tuned_run_that_is_stopped_goes_on_to_the_same_records(sequences: Sequences, tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def stop(fold: int, epoch: Epoch) -> None:
+        seen.append(epoch.number)
+        if len(seen) == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(sequences, tmp_path / "stopped", method="naive-regularised", on_epoch=stop)
+    resumed = run(sequences, tmp_path / "stopped", method="naive-regularised")
+    whole = run(sequences, tmp_path / "whole", method="naive-regularised")
+    assert [record.metrics for record in resumed] == [record.metrics for record in whole]
+    assert not list((tmp_path / "stopped" / ".checkpoints").glob("*"))
+
+
+def test_the_bound_is_kept_epoch_by_epoch_on_simulated_logs_only(tmp_path: Path) -> None:
+    simulation = tsdr.simulate(students=60, questions=20, concepts=4, seed=1)
+    sequences = Sequences.from_log(simulation.log, window=8)
+    plain = experiment(sequences, tmp_path)
+    more: dict[str, Any] = {"backbone": "dkt", "options": {"d": 8}, "training": OPTIONS, "watch_bound": True}
+    with pytest.raises(InputError, match="the bound needs the truth"):
+        list(cross_validate(plain, method="tsdr", **more))
+    true = replace(plain, truth=simulation.truth)
+    with pytest.raises(InputError, match="random exposure has none"):
+        list(cross_validate(true, method="random-exposure", **more))
+    for record in cross_validate(true, method="tsdr", **more):
+        assert record.watched is not None
+        assert len(record.watched) == record.epochs
+        assert {"bias_term", "variance_term", "smoothness", "complexity"} == set(record.watched[0])
+        assert true.records.find(Run(**{name: getattr(record, name) for name in Run.model_fields})) == record

@@ -10,6 +10,7 @@ with pseudo-answers and weights held fixed, the last term only if the correction
 
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -22,7 +23,7 @@ from tsdr.debias.cells import draw_cells
 from tsdr.debias.imputation import ImputationLoss, imputation_losses, imputed_error, without_questions
 from tsdr.debias.propensity import Propensity, PropensityKind
 from tsdr.debias.smoothness import smoothness
-from tsdr.debias.weights import density_ratio
+from tsdr.debias.weights import clipped_ratio, density_ratio
 from tsdr.errors import InputError
 from tsdr.evaluation.metrics import auc, predict
 from tsdr.sequences import Batch, Sequences
@@ -70,10 +71,24 @@ METHODS: dict[str, dict[str, Any]] = {
     "ipw": {"weighting": True, "imputing": False, "smooth": "off"},
     "eib": {"weighting": False, "imputing": True, "smooth": "off"},
     "dr": {"weighting": True, "imputing": True, "smooth": "off"},
+    "tsdr-unweighted": {"weighting": False},
     "tsdr": {},
 }
 NAIVE = DebiasOptions.of_method("naive")
 IMPUTATION_DECAY, PROPENSITY_DECAY = 1e-4, 1e-3
+
+
+@dataclass(frozen=True)
+class AllCells:
+    """Success logits, p̂ as it is used (w clipped) and ê, [B, T, C] each; ê is 0 where nothing is imputed.
+
+    `step` is the mean squared step of the imputation model's states, if there is such a model.
+    """
+
+    logits: Tensor
+    propensity: Tensor
+    imputed: Tensor
+    step: float | None
 
 
 class JointObjective:
@@ -167,6 +182,26 @@ class JointObjective:
         for name, optimiser in self.optimisers.items():
             optimiser.load_state_dict(state["optimisers"][name])
 
+    @torch.no_grad()
+    def over_all_cells(self, batch: Batch) -> "AllCells":
+        """What the models say, at this point of training, of every concept at every step."""
+        for model in self._models().values():
+            model.eval()
+        every = torch.arange(self.model.n_concepts, device=batch.mask.device).expand(*batch.mask.shape, -1)
+        history = self.model.encode(batch)
+        logits = self.model.answer(history, every)
+        propensity = torch.full_like(logits, 1 / self.model.n_concepts)
+        if self.propensity is not None:
+            weight = clipped_ratio(self.propensity.of_all(self._state(batch, history)), self.options.clip)
+            propensity = 1 / (self.model.n_concepts * weight)
+        if self.imputation is None:
+            return AllCells(logits, propensity, torch.zeros_like(logits), None)
+        plain = without_questions(batch)
+        past = self.imputation.encode(plain)
+        imputed = imputed_error(logits, self.imputation.answer(past, every), self.options.imputation_loss)
+        step = smoothness(self.imputation, past, batch.scored(), "all")
+        return AllCells(logits, propensity, imputed, float(step))
+
     def _models(self) -> dict[str, torch.nn.Module]:
         models = {
             "model": self.model,
@@ -210,17 +245,19 @@ class JointObjective:
         scored = batch.scored()
         if self.propensity is None:
             return scored.to(torch.get_default_dtype())
-        if self.reference is None:
-            state = self.model.summary(history)
-        else:
-            state = self.reference.summary(self.reference.encode(batch))
         return density_ratio(
-            self.propensity(state, batch.concept),
+            self.propensity(self._state(batch, history), batch.concept),
             self.model.n_concepts,
             scored,
             self.options.clip,
             self.options.self_normalise,
         ).value
+
+    def _state(self, batch: Batch, history: object) -> Tensor:
+        """What the propensity model reads: the summary by the backbone, or by the one that it was frozen with."""
+        if self.reference is None:
+            return self.model.summary(history)
+        return self.reference.summary(self.reference.encode(batch))
 
     def _update(self, name: str, loss: Tensor) -> None:
         optimiser = self.optimisers[name]

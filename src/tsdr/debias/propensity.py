@@ -27,8 +27,13 @@ class Propensity(nn.Module):
     def forward(self, state: Tensor, concept: Tensor) -> Tensor:
         """p̂ [B, T] of the concepts [B, T] given states [B, T, d]."""
         if self.kind == "categorical":
-            return self.output(state).softmax(-1).gather(-1, concept[..., None]).squeeze(-1)
+            return self.of_all(state).gather(-1, concept[..., None]).squeeze(-1)
         return self._logit(state, concept).sigmoid()
+
+    def of_all(self, state: Tensor) -> Tensor:
+        """p̂ [B, T, C] of every concept."""
+        logits = self.output(state)
+        return logits.softmax(-1) if self.kind == "categorical" else logits.sigmoid()
 
     def loss(self, state: Tensor, concept: Tensor, scored: Tensor, negatives: int | Literal["all"]) -> Tensor:
         """Mean loss over scored steps: for bernoulli, BCE with every unlogged concept of the step as a negative.

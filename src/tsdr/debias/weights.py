@@ -15,6 +15,11 @@ class Weights:
     effective_share: float
 
 
+def clipped_ratio(propensity: Tensor, clip: tuple[float, float]) -> Tensor:
+    """w = 1 / (|C| p̂), clipped, of the propensities [..., C] of all concepts."""
+    return (1 / (propensity.shape[-1] * propensity)).clamp(*clip)
+
+
 def density_ratio(
     propensity: Tensor, n_concepts: int, scored: Tensor, clip: tuple[float, float], self_normalise: bool
 ) -> Weights:

@@ -2,13 +2,16 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from tsdr.backbones.contract import AnyBackbone
 from tsdr.debias.exposure import RandomExposureObjective, expose
-from tsdr.debias.objective import METHODS, DebiasOptions, new_model, new_objective
+from tsdr.debias.objective import METHODS, NAIVE, DebiasOptions, JointObjective, new_model, new_objective
 from tsdr.errors import InputError
 from tsdr.evaluation.baselines import BASELINES
+from tsdr.evaluation.bound import bound_terms
 from tsdr.evaluation.metrics import Predictions, per_student, pooled, predict
 from tsdr.evaluation.records import Record, RecordFolder, Run, peak_memory_mib
 from tsdr.evaluation.truth import TrueRisk, true_risk
@@ -18,6 +21,10 @@ from tsdr.training.bundle import versions
 from tsdr.training.trainer import Epoch, Objective, TrainingOptions, fit
 
 RANDOM_EXPOSURE = "random-exposure"
+REGULARISED = "naive-regularised"
+ALL_METHODS = ("naive", REGULARISED, *(method for method in METHODS if method != "naive"), RANDOM_EXPOSURE)
+# What naive-regularised chooses from, in every fold, by the AUC on its validation students.
+DROPOUTS, WEIGHT_DECAYS = (0.05, 0.3, 0.5), (0.0, 1e-4)
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,26 @@ class Experiment:
         }
 
 
+@dataclass(frozen=True)
+class Trial:
+    """One way to train a model: its options, how it is trained and, unless by random exposure, the objective's."""
+
+    backbone: str
+    options: Mapping[str, Any]
+    training: TrainingOptions
+    debias: DebiasOptions | None
+
+    def settings(self, experiment: Experiment) -> dict[str, Any]:
+        """What a record says of it, every default spelt out."""
+        model = new_model(self.backbone, experiment.sequences, self.options, self.training)
+        debias = {} if self.debias in (None, NAIVE) else {"debias": self.debias.model_dump(mode="json")}
+        return {
+            "backbone": model.options,
+            "training": self.training.model_dump(exclude={"seed", "device"}),
+            **debias,
+        }
+
+
 def cross_validate(
     experiment: Experiment,
     *,
@@ -48,24 +75,27 @@ def cross_validate(
     training: TrainingOptions,
     method: str = "naive",
     changes: Mapping[str, Any] | None = None,
+    watch_bound: bool = False,
     on_epoch: Callable[[int, Epoch], None] = lambda fold, epoch: None,
 ) -> Iterator[Record]:
     """Train and test a backbone by a method on every fold; folds that have a record are not run again.
 
-    `changes` are changes to the method's own options. `random-exposure` needs an experiment with its truth.
+    `changes` are changes to the method's own options. `random-exposure` needs an experiment with its truth, and so does
+    `watch_bound`, which keeps both terms of the bound epoch by epoch, on the validation students.
     """
-    if method == RANDOM_EXPOSURE and experiment.truth is None:
-        raise InputError("random exposure needs the truth, so it can only be trained on a simulated log")
-    if method not in (RANDOM_EXPOSURE, *METHODS):
-        raise InputError(f"there is no method {method!r}; choose from {', '.join((*METHODS, RANDOM_EXPOSURE))}")
-    settings = {
-        "backbone": new_model(backbone, experiment.sequences, options, training).options,
-        "training": training.model_dump(exclude={"seed", "device"}),
-        **experiment.setup(),
-    }
-    debias = None if method == RANDOM_EXPOSURE else DebiasOptions.of_method(method, **changes or {})
-    if debias is not None and method != "naive":
-        settings["debias"] = debias.model_dump(mode="json")
+    if method not in ALL_METHODS:
+        raise InputError(f"there is no method {method!r}; choose from {', '.join(ALL_METHODS)}")
+    for needs_truth, what in ((method == RANDOM_EXPOSURE, "random exposure"), (watch_bound, "the bound")):
+        if needs_truth and experiment.truth is None:
+            raise InputError(f"{what} needs the truth, so it takes a simulated log")
+    if watch_bound and method == RANDOM_EXPOSURE:
+        raise InputError("the bound is one of learning from a selected log; random exposure has none")
+    trials = _trials(method, Trial(backbone, options, training, None), changes or {})
+    settings = trials[0].settings(experiment) | experiment.setup()
+    if len(trials) > 1:
+        settings["tuned"] = {"dropout": DROPOUTS, "weight_decay": WEIGHT_DECAYS}
+    if watch_bound:
+        settings["watched"] = "bound"
     for fold, split in enumerate(experiment.folds.splits):
         run = Run(
             dataset=experiment.dataset,
@@ -77,9 +107,27 @@ def cross_validate(
         )
         record = experiment.records.find(run)
         if record is None:
-            record = _run_fold(run, experiment, split, options, training, debias, on_epoch)
+            record = _run_fold(run, experiment, split, trials, watch_bound, on_epoch)
             experiment.records.write(record)
         yield record
+
+
+def _trials(method: str, base: Trial, changes: Mapping[str, Any]) -> list[Trial]:
+    """The ways to train that a method chooses from: one, unless it is tuned."""
+    if method == RANDOM_EXPOSURE:
+        return [base]
+    if method != REGULARISED:
+        return [replace(base, debias=DebiasOptions.of_method(method, **changes))]
+    return [
+        replace(
+            base,
+            options={**base.options, "dropout": dropout},
+            training=base.training.model_copy(update={"weight_decay": decay}),
+            debias=NAIVE,
+        )
+        for dropout in DROPOUTS
+        for decay in WEIGHT_DECAYS
+    ]
 
 
 def cross_validate_baselines(experiment: Experiment) -> Iterator[Record]:
@@ -98,7 +146,9 @@ def cross_validate_baselines(experiment: Experiment) -> Iterator[Record]:
             if record is None:
                 begin = time.perf_counter()
                 train, test = experiment.sequences.select(split.train), experiment.sequences.select(split.test)
-                record = _record(run, baseline(train, test), {"train": len(train), "test": len(test)}, begin)
+                predictions = baseline(train, test)
+                students = {"train": len(train), "test": len(test)}
+                record = _record(run, predictions, students, time.perf_counter() - begin)
                 experiment.records.write(record)
             yield record
 
@@ -107,48 +157,73 @@ def _run_fold(
     run: Run,
     experiment: Experiment,
     split: Split,
-    options: Mapping[str, Any],
-    training: TrainingOptions,
-    debias: DebiasOptions | None,
+    trials: list[Trial],
+    watch_bound: bool,
     on_epoch: Callable[[int, Epoch], None],
 ) -> Record:
-    begin = time.perf_counter()
+    """Train by every trial, and test the one that is best on the validation students."""
     train, validation, test = (
         experiment.sequences.select(part) for part in (split.train, split.validation, split.test)
     )
     students = {"train": len(train), "validation": len(validation), "test": len(test)}
-    objective: Objective
-    if debias is None:
-        assert experiment.truth is not None
-        train, validation = (expose(part, experiment.truth, training.seed) for part in (train, validation))
-        model = new_model(run.backbone, train, options, training)
-        model.prepare(train)
-        objective = RandomExposureObjective(model, training)
-    else:
-        objective = new_objective(run.backbone, train, options, training, debias)
-    checkpoint = experiment.records.folder / ".checkpoints" / f"{run.file_name()}.pt"
-    epochs = fit(
-        objective,
-        train,
-        validation,
-        training,
-        checkpoint=checkpoint,
-        resume=True,
-        on_epoch=lambda epoch: on_epoch(run.fold, epoch),
-    )
-    risk = None if experiment.truth is None else true_risk(objective.model, test, experiment.truth)
-    record = _record(run, predict(objective.model, test), students, begin, epochs, risk)
-    checkpoint.unlink(missing_ok=True)
+    best: tuple[Trial, AnyBackbone, list[Epoch]] | None = None
+    checkpoints = []
+    seconds = 0.0
+    for number, trial in enumerate(trials):
+        objective, learned, stopped_by = _objective(trial, train, validation, experiment.truth)
+        checkpoints.append(experiment.records.folder / ".checkpoints" / f"{run.file_name()}-{number}.pt")
+        epochs = fit(
+            objective,
+            learned,
+            stopped_by,
+            trial.training,
+            checkpoint=checkpoints[-1],
+            resume=True,
+            watch=_watch(objective, validation, experiment.truth) if watch_bound else dict,
+            on_epoch=lambda epoch: on_epoch(run.fold, epoch),
+        )
+        seconds += sum(epoch.seconds for epoch in epochs)
+        if best is None or epochs[-1].best_auc > best[2][-1].best_auc:
+            best = trial, objective.model, epochs
+    assert best is not None
+    trial, model, epochs = best
+    chosen = None
+    if len(trials) > 1:
+        chosen = {"dropout": trial.options["dropout"], "weight_decay": trial.training.weight_decay}
+    risk = None if experiment.truth is None else true_risk(model, test, experiment.truth)
+    record = _record(run, predict(model, test), students, seconds, epochs, risk, chosen)
+    for checkpoint in checkpoints:
+        checkpoint.unlink(missing_ok=True)
     return record
+
+
+def _objective(
+    trial: Trial, train: Sequences, validation: Sequences, truth: Truth | None
+) -> tuple[Objective, Sequences, Sequences]:
+    """What a trial learns by, and the sequences that it learns from."""
+    if trial.debias is not None:
+        return new_objective(trial.backbone, train, trial.options, trial.training, trial.debias), train, validation
+    assert truth is not None
+    model = new_model(trial.backbone, train, trial.options, trial.training)
+    model.prepare(train)
+    seed = trial.training.seed
+    return RandomExposureObjective(model, trial.training), expose(train, truth, seed), expose(validation, truth, seed)
+
+
+def _watch(objective: Objective, validation: Sequences, truth: Truth | None) -> Callable[[], dict[str, float]]:
+    assert isinstance(objective, JointObjective)
+    assert truth is not None
+    return partial(bound_terms, objective, validation, truth)
 
 
 def _record(
     run: Run,
     predictions: Predictions,
     students: Mapping[str, int],
-    begin: float,
+    seconds: float,
     epochs: list[Epoch] | None = None,
     risk: TrueRisk | None = None,
+    chosen: Mapping[str, float] | None = None,
 ) -> Record:
     return Record(
         **run.model_dump(),
@@ -160,7 +235,9 @@ def _record(
         scored=len(predictions.correct),
         epochs=len(epochs or []),
         best_epoch=epochs[-1].best_epoch if epochs else 0,
-        seconds=sum(epoch.seconds for epoch in epochs) if epochs else time.perf_counter() - begin,
+        chosen=chosen,
+        watched=[epoch.watched for epoch in epochs] if epochs and epochs[0].watched else None,
+        seconds=seconds,
         peak_memory_mib=peak_memory_mib(),
         versions=versions(),
     )

@@ -38,6 +38,8 @@ class Record(Run):
 
     `metrics` are pooled over the logged answers of the test students, `true_...` over all cells of a simulated log;
     `per_student` are means over students. `bias` and `by_student` are those of `TrueRisk`, on simulated logs only.
+    `chosen` is what a tuned method settled on, `watched` what was watched after each epoch. `seconds` are those of
+    training, of all that was tried if it was tuned.
     """
 
     metrics: Mapping[str, float]
@@ -48,6 +50,8 @@ class Record(Run):
     scored: int
     epochs: int
     best_epoch: int
+    chosen: Mapping[str, float] | None = None
+    watched: list[dict[str, float]] | None = None
     seconds: float
     peak_memory_mib: float
     versions: Mapping[str, str]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tsdr.backbones.contract import AnyBackbone
@@ -32,7 +33,16 @@ class TrueRisk:
 
 
 def true_probability(sequences: Sequences, truth: Truth) -> Tensor:
-    """The truth just before each step, [sequences, steps, concepts], in the order of the vocabulary."""
+    """The true chance of success just before each step, [sequences, steps, concepts], in the vocabulary's order."""
+    return _at_steps(truth.probability, sequences, truth)
+
+
+def true_propensity(sequences: Sequences, truth: Truth) -> Tensor:
+    """The true chance that a concept is the one logged at a step, [sequences, steps, concepts]."""
+    return _at_steps(truth.propensity, sequences, truth)
+
+
+def _at_steps(values: NDArray[np.float32], sequences: Sequences, truth: Truth) -> Tensor:
     student = {name: i for i, name in enumerate(truth.student.tolist())}
     concept = {name: i for i, name in enumerate(truth.concept.tolist())}
     try:
@@ -42,7 +52,7 @@ def true_probability(sequences: Sequences, truth: Truth) -> Tensor:
         raise InputError(
             f"{error} is in the log and not in its truth; the two belong to different simulations"
         ) from error
-    return torch.from_numpy(truth.probability[rows[:, None], sequences.position.numpy()][..., columns])
+    return torch.from_numpy(values[rows[:, None], sequences.position.numpy()][..., columns])
 
 
 def true_risk(model: AnyBackbone, sequences: Sequences, truth: Truth, seed: int = 0) -> TrueRisk:

@@ -75,6 +75,7 @@ class Epoch:
     best_auc: float
     best_epoch: int
     seconds: float
+    watched: dict[str, float]
 
 
 def fit(
@@ -85,12 +86,13 @@ def fit(
     *,
     checkpoint: Path | None = None,
     resume: bool = False,
+    watch: Callable[[], dict[str, float]] = dict,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> list[Epoch]:
     """Train until the validation AUC has not improved for `patience` epochs, and restore the best weights.
 
-    After each epoch the `checkpoint` is written, from which a call with `resume` goes on to the same numbers as one
-    that was never interrupted.
+    What `watch` finds after an epoch is kept with it. After each epoch the `checkpoint` is written, from which a call
+    with `resume` goes on to the same numbers as one that was never interrupted.
     """
     _check_split(train, validation)
     device = options.torch_device()
@@ -113,6 +115,7 @@ def fit(
         losses = [objective.step(batch.to(device)) for batch in train.batches(options.batch_size, generator)]
         value = objective.validate(validation)
         stopping.update(value, objective.model)
+        seconds = time.perf_counter() - begin
         epochs.append(
             Epoch(
                 len(epochs) + 1,
@@ -120,7 +123,8 @@ def fit(
                 value,
                 stopping.best_value,
                 stopping.best_epoch,
-                time.perf_counter() - begin,
+                seconds,
+                watch(),
             )
         )
         if checkpoint is not None:
