@@ -9,24 +9,20 @@ memory of a plain forward. Every measurement has a process of its own, so that m
 """
 
 import argparse
-import multiprocessing
-import resource
 import time
 from collections.abc import Callable
-from typing import TypeVar
 
 import torch
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.measuring import BATCH, STEPS, THREADS, alone, an_epoch, peak_mib, random_batch
 from tsdr.backbones import AnyBackbone, backbone_names, build_backbone
 from tsdr.debias.objective import NAIVE, JointObjective
-from tsdr.sequences import Batch
 from tsdr.training.trainer import TrainingOptions
 
-Result = TypeVar("Result")
-STUDENTS, STEPS, BATCH, CONCEPTS, QUESTIONS, THREADS = 512, 50, 64, 247, 1054, 2
+CONCEPTS, QUESTIONS = 247, 1054
 CELLS, SOME = 5, 8
 COLUMNS = (
     "backbone",
@@ -37,17 +33,6 @@ COLUMNS = (
     "all, latest",
     "memory",
 )
-
-
-def random_batch(students: int) -> Batch:
-    """Random interactions, none of them padding."""
-    shape = (students, STEPS)
-    return Batch(
-        torch.randint(CONCEPTS, shape),
-        torch.randint(QUESTIONS, shape),
-        torch.randint(2, shape),
-        torch.ones(shape, dtype=torch.bool),
-    )
 
 
 def targets(work: str) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -64,9 +49,8 @@ def targets(work: str) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 def epoch_seconds(name: str, size: str) -> float:
     """CPU-seconds of an epoch of training."""
-    model, batches = _set_up(name, size), random_batch(STUDENTS)
-    objective = JointObjective(model.train(), NAIVE, TrainingOptions(device="cpu"))
-    parts = [batches.map(lambda tensor, at=at: tensor[at : at + BATCH]) for at in range(0, STUDENTS, BATCH)]  # type: ignore[misc]
+    objective = JointObjective(_set_up(name, size).train(), NAIVE, TrainingOptions(device="cpu"))
+    parts = an_epoch(CONCEPTS, QUESTIONS)
     objective.step(parts[0])
     begin = time.process_time()
     for part in parts:
@@ -79,10 +63,10 @@ def relative_cost(name: str, size: str, work: str) -> tuple[float, float]:
 
     The two take turns, and the best time of each counts. For `plain`, there is nothing to answer.
     """
-    model, batch = _set_up(name, size), random_batch(BATCH)
+    model, batch = _set_up(name, size), random_batch(BATCH, CONCEPTS, QUESTIONS)
     with torch.no_grad():
         model(batch.map(lambda tensor: tensor[:1, :2]))
-        before = _peak()
+        before = peak_mib()
         history = model.encode(batch)
         plain, other = float("inf"), float("inf")
         for _ in range(1 if work == "all" else 12):
@@ -90,7 +74,7 @@ def relative_cost(name: str, size: str, work: str) -> tuple[float, float]:
             if work != "plain":
                 concept, steps = targets(work)
                 other = min(other, _seconds(lambda c=concept, s=steps: model.answer(history, c, steps=s)))  # type: ignore[misc]
-        return other / plain, (_peak() - before) / 1024
+        return other / plain, peak_mib() - before
 
 
 def main() -> None:
@@ -103,13 +87,13 @@ def main() -> None:
     table = Table(*COLUMNS, title=title)
     for name in track(arguments.names, "Measuring"):
         cost = {
-            work: _alone(relative_cost, name, arguments.size, work)
+            work: alone(relative_cost, name, arguments.size, work)
             for work in ("plain", "cells", "some", "all", "latest")
         }
         plain, everything = cost["plain"][1], cost["all"][1]
         table.add_row(
             name,
-            f"{_alone(epoch_seconds, name, arguments.size):.2f}",
+            f"{alone(epoch_seconds, name, arguments.size):.2f}",
             f"{cost['cells'][0]:.2f}",
             f"{cost['some'][0] / SOME:.2f}",
             f"{cost['all'][0] / CONCEPTS:.2f}",
@@ -125,20 +109,10 @@ def _set_up(name: str, size: str) -> AnyBackbone:
     return build_backbone(name, n_concepts=CONCEPTS, n_questions=QUESTIONS, size=size).eval()
 
 
-def _alone(measure: Callable[..., Result], *arguments: str) -> Result:
-    """Measure in a process of its own."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(measure, arguments)
-
-
 def _seconds(work: Callable[[], object]) -> float:
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
-
-
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 if __name__ == "__main__":

@@ -109,3 +109,35 @@ def test_bad_requests_are_refused() -> None:
         model.answer(history, torch.zeros(4, 2, 1, dtype=torch.long))
     with pytest.raises(InputError, match="named 'dkt' already"):
         register_backbone("dkt")(AKT)
+
+
+@pytest.mark.parametrize("name", ["dkt", "akt", "diskt"])
+def test_the_gradient_in_chunks_is_that_of_chunks_whose_graphs_are_kept(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dropout included: a chunk that is computed anew for the backward pass drops what it dropped before."""
+    monkeypatch.setattr(contract, "CHUNK_ROWS", 100)
+    torch.manual_seed(0)
+    model = build_backbone(name, n_concepts=11, n_questions=13, d=16, dropout=0.3).train()
+    batch = random_batch()
+    every = torch.arange(11).expand(*batch.mask.shape, -1)
+    steps = torch.arange(9).expand(4, -1)
+    weight = torch.randn(*batch.mask.shape, 11)
+    size = 100 // 36
+
+    def gradients(in_chunks: bool) -> dict[str, torch.Tensor]:
+        model.zero_grad(set_to_none=True)
+        torch.manual_seed(1)
+        history = model.encode(batch)
+        if in_chunks:
+            logits = model.answer(history, every)
+        else:
+            parts = [model.answer_rows(history, every[..., at : at + size], None, steps) for at in range(0, 11, size)]
+            logits = torch.cat(parts, dim=2)
+        (weight * logits).sum().backward()
+        return {key: p.grad.clone() for key, p in model.named_parameters() if p.grad is not None}
+
+    kept, anew = gradients(False), gradients(True)
+    for key, gradient in kept.items():
+        torch.testing.assert_close(anew[key], gradient, atol=1e-4, rtol=1e-4)
+    assert all(not anew[key].any() for key in anew.keys() - kept.keys())

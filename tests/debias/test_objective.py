@@ -11,7 +11,8 @@ from torch import Tensor
 import tsdr
 from conftest import random_batch
 from tsdr import InputError, Sequences, build_backbone
-from tsdr.debias.objective import METHODS, NAIVE, DebiasOptions, JointObjective, new_objective
+from tsdr.debias.objective import METHODS, NAIVE, DebiasOptions, JointObjective, imputation_model, new_objective
+from tsdr.debias.propensity import QuestionFrequency
 from tsdr.training.trainer import Epoch, TrainingOptions, fit
 
 TRAINING = TrainingOptions(device="cpu", max_epochs=3, learning_rate=0.01)
@@ -22,7 +23,7 @@ def objective(options: DebiasOptions, name: str = "simplekt", seed: int = 0) -> 
     sizes: dict[str, Any] = {"n_concepts": 11, "d": 16, "dropout": 0.0}
     model = build_backbone(name, n_questions=13, **sizes)
     imputation = build_backbone(name, n_questions=1, **sizes) if options.imputing else None
-    return JointObjective(model, options, TRAINING, imputation)
+    return JointObjective(model, options, TRAINING, imputation, QuestionFrequency(random_batch(), 11, 13))
 
 
 def gradients_of(options: DebiasOptions, monkeypatch: pytest.MonkeyPatch) -> dict[str, Tensor]:
@@ -167,3 +168,15 @@ def test_what_cannot_be_is_refused() -> None:
         DebiasOptions.of_method("tsdr", alhpa=1)
     with pytest.raises(InputError, match="needs an imputation model"):
         JointObjective(build_backbone("dkt", n_concepts=3, n_questions=3), DebiasOptions(), TRAINING)
+
+
+def test_the_imputation_model_is_the_light_size_of_the_backbone_and_knows_no_questions() -> None:
+    model = build_backbone("akt", n_concepts=11, n_questions=13, d=16)
+    light = imputation_model("akt", model, DebiasOptions())
+    same = imputation_model("akt", model, DebiasOptions(light_imputation=False))
+    assert light is not None
+    assert same is not None
+    assert light.options == {**model.options, "size": "light"}
+    assert same.options == model.options
+    assert light.n_questions == same.n_questions == 1
+    assert imputation_model("akt", model, NAIVE) is None

@@ -3,7 +3,9 @@ import pytest
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from tsdr.debias.propensity import Propensity
+from tsdr.debias.propensity import Propensity, QuestionFrequency
+from tsdr.debias.weights import density_ratio
+from tsdr.sequences import Batch
 
 D, CONCEPTS = 6, 40
 
@@ -73,3 +75,29 @@ def test_the_categorical_kind_sums_to_one_and_learns_who_is_logged() -> None:
         assert isinstance(total, torch.Tensor)
         if kind == "categorical":
             torch.testing.assert_close(total, torch.ones(8, 50))
+
+
+def test_the_frequency_of_a_question_is_its_share_of_its_concept() -> None:
+    concept = torch.tensor([[0, 0, 0, 0, 0, 1], [2, 2, 2, 0, 0, 0]])
+    question = torch.tensor([[0, 0, 0, 0, 1, 2], [3, 3, 0, 9, 9, 9]])
+    mask = torch.tensor([[True] * 6, [True] * 3 + [False] * 3])
+    batch = Batch(concept, question, torch.zeros_like(concept), mask)
+    frequency = QuestionFrequency(batch, n_concepts=3, n_questions=10)
+    # with the prior of 2: concept 0 has questions 0 (4 + 2) and 1 (1 + 2), their average is 4.5
+    asked = torch.tensor([[0, 0, 1, 2, 2, 1, 0]]), torch.tensor([[0, 1, 2, 3, 0, 7, -1]])
+    expected = [6 / 4.5, 3 / 4.5, 1, 4 / 3.5, 3 / 3.5, 1, 1]
+    np.testing.assert_allclose(frequency(*asked)[0], expected, rtol=1e-6)
+
+
+def test_weights_by_question_undo_a_selection_of_questions() -> None:
+    """One concept, two questions: right in 90 % and in 30 %, the first logged nine times as often."""
+    generator = torch.Generator().manual_seed(0)
+    question = (torch.rand(400, 50, generator=generator) < 0.1).long()
+    correct = (torch.rand(400, 50, generator=generator) < torch.tensor([0.9, 0.3])[question]).long()
+    concept = torch.zeros_like(question)
+    mask = torch.ones_like(question, dtype=torch.bool)
+    frequency = QuestionFrequency(Batch(concept, question, correct, mask), 1, 2)
+    weight = density_ratio(frequency(concept, question), 1, mask, (0.01, 100), self_normalise=True).value
+    # 2,000 answers to the rare question: the weighted mean has a standard error of about 0.006
+    assert float((weight * correct).mean()) == pytest.approx(0.6, abs=0.025)
+    assert float(correct.float().mean()) == pytest.approx(0.84, abs=0.02)

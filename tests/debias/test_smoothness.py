@@ -12,9 +12,9 @@ def test_it_is_the_mean_squared_step_of_states_for_one_target(name: str, monkeyp
     model = build_backbone(name, n_concepts=11, n_questions=13, d=16).eval()
     batch = random_batch()
     history = model.encode(batch)
-    concept = torch.tensor([[3], [0], [7], [10]])
+    concept = torch.tensor([[[3]], [[0]], [[7]], [[10]]])
     monkeypatch.setattr(torch, "randint", lambda *a, **k: concept)
-    every = model.retrieve(history, concept[:, :, None].expand(4, 9, 1))[:, :, 0]
+    every = model.retrieve(history, concept.expand(4, 9, 1))[:, :, 0]
     steps = [
         float((every[i, t] - every[i, t - 1]).square().mean().detach())
         for i in range(4)

@@ -1,12 +1,14 @@
 """What every knowledge-tracing model offers, so that training, audit and serving are written once."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import get_device_states, set_device_states
 
 from tsdr.errors import InputError
 from tsdr.sequences import Batch, Sequences
@@ -25,6 +27,8 @@ class Backbone(nn.Module, ABC, Generic[History]):
     shorter sequence counts as the step after its last interaction. A target is a concept, at a question or (no
     question, or -1) at average difficulty.
     """
+
+    light_options: ClassVar[Mapping[str, Any]] = {}  # options that make it smaller, for a model that stands beside it
 
     def __init__(self, n_concepts: int, n_questions: int) -> None:
         super().__init__()
@@ -88,17 +92,9 @@ class Backbone(nn.Module, ABC, Generic[History]):
         size = max(1, CHUNK_ROWS // max(1, steps.numel()))
         if size >= concept.shape[2]:
             return self.answer_rows(history, concept, question, steps)
-        chunks = (
-            (at, self._answer_chunk(history, concept[..., at : at + size], _chunk(question, at, size), steps))
-            for at in range(0, concept.shape[2], size)
-        )
-        if torch.is_grad_enabled():
-            return torch.cat([logits for _, logits in chunks], dim=2)
-        # Into one tensor made beforehand: small results kept between large temporaries would fragment the memory.
-        every = torch.empty(concept.shape, device=concept.device)
-        for at, logits in chunks:
-            every[..., at : at + size] = logits
-        return every
+        inputs = [*_tensors(history), *self.parameters()]
+        logits: Tensor = _Chunks.apply(self, history, concept, question, steps, size, *inputs)
+        return logits
 
     def follow(self, batch: Batch) -> tuple[History, Tensor]:
         """The history, as `encode` gives it, and the success logits [B, T] of the observed targets, in one pass."""
@@ -113,15 +109,63 @@ class Backbone(nn.Module, ABC, Generic[History]):
         """The parameters that serve the summary alone."""
         return []
 
-    def _answer_chunk(self, history: History, concept: Tensor, question: Tensor | None, steps: Tensor) -> Tensor:
-        """In training, a chunk's inner values are computed again for the backward pass instead of being held."""
-        if not torch.is_grad_enabled():
-            return self.answer_rows(history, concept, question, steps)
-        logits: Tensor = checkpoint(self.answer_rows, history, concept, question, steps, use_reentrant=False)
-        return logits
-
 
 AnyBackbone = Backbone[Any]
+
+
+class _Chunks(torch.autograd.Function):
+    """`answer_rows` in chunks of targets; for the gradient, each chunk is computed anew and let go of.
+
+    Memory is then that of one chunk. (Chunks whose graphs are kept, or that are checkpointed one by one, leave small
+    results between large temporaries, and the heap grows with their number.)
+    """
+
+    @staticmethod
+    def forward(
+        context: Any,
+        model: AnyBackbone,
+        history: Any,
+        concept: Tensor,
+        question: Tensor | None,
+        steps: Tensor,
+        size: int,
+        *inputs: Tensor,
+    ) -> Tensor:
+        context.of, context.targets = (model, history), (concept, question, steps, size)
+        context.random = torch.get_rng_state(), *get_device_states(*inputs)
+        context.save_for_backward(*inputs)
+        every = torch.empty(concept.shape, dtype=inputs[-1].dtype, device=concept.device)
+        for at in range(0, concept.shape[2], size):
+            chunk = _chunk(question, at, size)
+            every[..., at : at + size] = model.answer_rows(history, concept[..., at : at + size], chunk, steps)
+        return every
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        model, history = context.of
+        concept, question, steps, size = context.targets
+        inputs: tuple[Tensor, ...] = context.saved_tensors
+        parameters = list(model.parameters())
+        past = [t.detach().requires_grad_(t.requires_grad) for t in inputs[: len(inputs) - len(parameters)]]
+        history = _with_tensors(history, iter(past))
+        wanted = [t for t in (*past, *parameters) if t.requires_grad]
+        found = [torch.zeros_like(t) for t in wanted]
+        cpu, devices, states = context.random
+        with torch.random.fork_rng(devices), torch.enable_grad():
+            torch.set_rng_state(cpu)  # the same dropout as in the forward pass
+            set_device_states(devices, states)
+            for at in range(0, concept.shape[2], size):
+                chunk = _chunk(question, at, size)
+                logits = model.answer_rows(history, concept[..., at : at + size], chunk, steps)
+                parts = torch.autograd.grad(logits, wanted, gradient[..., at : at + size], allow_unused=True)
+                for total, part in zip(found, parts, strict=True):
+                    if part is not None:
+                        total += part
+        of_wanted = iter(found)
+        return *(None,) * 6, *(next(of_wanted) if t.requires_grad else None for t in (*past, *parameters))
+
+
 _REGISTRY: dict[str, type[AnyBackbone]] = {}
 
 
@@ -159,3 +203,31 @@ def build_backbone(name: str, *, n_concepts: int, n_questions: int, **options: A
 
 def _chunk(question: Tensor | None, at: int, size: int) -> Tensor | None:
     return None if question is None else question[..., at : at + size]
+
+
+def _tensors(structure: Any) -> Iterator[Tensor]:
+    """The tensors in a dataclass, list, tuple or dictionary, however deep."""
+    if isinstance(structure, Tensor):
+        yield structure
+    elif isinstance(structure, list | tuple | dict):
+        for part in structure.values() if isinstance(structure, dict) else structure:
+            yield from _tensors(part)
+    elif is_dataclass(structure):
+        for part in fields(structure):
+            yield from _tensors(getattr(structure, part.name))
+
+
+def _with_tensors(structure: Any, tensors: Iterator[Tensor]) -> Any:
+    """The same structure with other tensors, in the order in which `_tensors` gives them."""
+    if isinstance(structure, Tensor):
+        return next(tensors)
+    if isinstance(structure, dict):
+        return {name: _with_tensors(part, tensors) for name, part in structure.items()}
+    if isinstance(structure, list | tuple):
+        parts = [_with_tensors(part, tensors) for part in structure]
+        return structure._make(parts) if hasattr(structure, "_make") else type(structure)(parts)
+    if is_dataclass(structure) and not isinstance(structure, type):
+        return replace(
+            structure, **{f.name: _with_tensors(getattr(structure, f.name), tensors) for f in fields(structure)}
+        )
+    return structure

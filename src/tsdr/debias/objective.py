@@ -21,7 +21,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from tsdr.backbones.contract import AnyBackbone, build_backbone
 from tsdr.debias.cells import draw_cells
 from tsdr.debias.imputation import ImputationLoss, imputation_losses, imputed_error, without_questions
-from tsdr.debias.propensity import Propensity, PropensityKind
+from tsdr.debias.propensity import Propensity, PropensityKind, QuestionFrequency
 from tsdr.debias.smoothness import smoothness
 from tsdr.debias.weights import clipped_ratio, density_ratio
 from tsdr.errors import InputError
@@ -55,6 +55,12 @@ class DebiasOptions(BaseModel):
         default="stopped", description="does ê at observed cells carry gradient"
     )
     propensity: PropensityKind = Field(default="bernoulli", description="sigmoid a concept, or softmax over all")
+    by_question: bool = Field(
+        default=True, description="weight, too, by how often a question is logged among its concept's"
+    )
+    light_imputation: bool = Field(
+        default=True, description="build the imputation model in the backbone's light size, if it has one"
+    )
     joint: bool = Field(default=True, description="train the auxiliary models along, or first and then freeze them")
     warm_up: PositiveInt = Field(default=10, description="epochs of the auxiliary models before they are frozen")
 
@@ -100,9 +106,13 @@ class JointObjective:
         options: DebiasOptions,
         training: TrainingOptions,
         imputation: AnyBackbone | None = None,
+        frequency: QuestionFrequency | None = None,
     ) -> None:
         if options.imputing and imputation is None:
             raise InputError("a method that imputes needs an imputation model beside the backbone")
+        if options.weighting and options.by_question and frequency is None:
+            raise InputError("weights by question need the questions' frequency in the training split")
+        self.frequency = frequency if options.by_question else None
         self.model, self.options, self.imputation = model, options, imputation
         self.propensity: Propensity | None = None
         self.reference: AnyBackbone | None = None
@@ -130,7 +140,7 @@ class JointObjective:
         if self.options.joint:
             return
         together = self.options.model_copy(update={"joint": True})
-        aside = JointObjective(copy.deepcopy(self.model), together, training, self.imputation)
+        aside = JointObjective(copy.deepcopy(self.model), together, training, self.imputation, self.frequency)
         aside.model.train()
         device = next(self.model.parameters()).device
         generator = torch.Generator().manual_seed(training.seed)
@@ -140,16 +150,19 @@ class JointObjective:
         self.propensity, self.reference = aside.propensity, aside.model.eval()
 
     def step(self, batch: Batch) -> float:
-        """Update the imputation model, the propensity model and the backbone, in this order."""
+        """Update the imputation model, the propensity model and the backbone, in this order.
+
+        Weights are taken once, from the propensity model as the batches before this one have taught it.
+        """
         scored = batch.scored()
         history, logits = self.model.follow(batch)
+        weights = self._weights(batch, history)
         if self.imputation is not None and self.options.joint:
-            self._learn_imputation(self.imputation, batch, logits, self._weights(batch, history))
+            self._learn_imputation(self.imputation, batch, logits, weights)
         if self.propensity is not None and self.options.joint:
             state = self.model.summary(history)
             loss = self.propensity.loss(state, batch.concept, scored, self.options.negatives)
             self._update("propensity", loss)
-        weights = self._weights(batch, history)
         steps = scored.sum().clamp(min=1)
         errors = binary_cross_entropy_with_logits(logits, batch.correct.to(logits.dtype), reduction="none")
         observed = (weights * errors).sum() / steps
@@ -245,8 +258,11 @@ class JointObjective:
         scored = batch.scored()
         if self.propensity is None:
             return scored.to(torch.get_default_dtype())
+        propensity = self.propensity(self._state(batch, history), batch.concept)
+        if self.frequency is not None:
+            propensity = propensity * self.frequency(batch.concept, batch.question)
         return density_ratio(
-            self.propensity(self._state(batch, history), batch.concept),
+            propensity,
             self.model.n_concepts,
             scored,
             self.options.clip,
@@ -286,6 +302,14 @@ def new_model(
     return model.to(training.torch_device())
 
 
+def imputation_model(backbone: str, model: AnyBackbone, debias: DebiasOptions) -> AnyBackbone | None:
+    """A fresh imputation model beside a backbone, if the options call for one."""
+    if not debias.imputing:
+        return None
+    options = {**model.options, **(model.light_options if debias.light_imputation else {})}
+    return build_backbone(backbone, n_concepts=model.n_concepts, n_questions=1, **options)
+
+
 def new_objective(
     backbone: str,
     train: Sequences,
@@ -296,8 +320,8 @@ def new_objective(
     """A fresh model, prepared on the training split, and the objective to train it by."""
     model = new_model(backbone, train, options, training)
     model.prepare(train)
-    imputation = None
-    if debias.imputing:
-        imputation = build_backbone(backbone, n_concepts=model.n_concepts, n_questions=1, **options)
+    imputation = imputation_model(backbone, model, debias)
+    if imputation is not None:
         imputation.to(training.torch_device()).prepare(train)
-    return JointObjective(model, debias, training, imputation)
+    frequency = QuestionFrequency(train.batch, model.n_concepts, model.n_questions)
+    return JointObjective(model, debias, training, imputation, frequency)

@@ -1,4 +1,8 @@
-"""The propensity model: how likely is it that a concept is the one logged next, given the history alone?"""
+"""The propensity model: how likely is it that a concept is the one logged next, given the history alone?
+
+And, within the concept, how often is a question the one logged? What a student knows of a concept is a mean over its
+questions, but a log shows some of them far more often than others.
+"""
 
 import math
 from typing import Literal
@@ -7,7 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from tsdr.sequences import Batch
+
 PropensityKind = Literal["bernoulli", "categorical"]
+# Seen so many times more than it was, each question of a concept: a question seen once is not taken for rare.
+PRIOR_COUNT = 2
 
 
 class Propensity(nn.Module):
@@ -55,3 +63,31 @@ class Propensity(nn.Module):
 
     def _logit(self, state: Tensor, concept: Tensor) -> Tensor:
         return (state * self.output.weight[concept]).sum(-1) + self.output.bias[concept]
+
+
+class QuestionFrequency:
+    """|Q_c| p̂(q | c): how often a question is logged, relative to the average question of its concept.
+
+    From counts in the training split, with a prior. 1 where a concept was never logged with the question.
+    """
+
+    def __init__(self, train: Batch, n_concepts: int, n_questions: int) -> None:
+        self.n_questions = n_questions
+        pairs = self._pair(train.concept, train.question)[train.mask]
+        self.pairs, count = pairs.unique(return_counts=True)
+        of_concept = self.pairs // (self.n_questions + 1)
+        seen = count + PRIOR_COUNT
+        total, questions = seen.new_zeros(2, n_concepts).unbind()
+        total.scatter_add_(0, of_concept, seen)
+        questions.scatter_add_(0, of_concept, torch.ones_like(seen))
+        self.relative = seen * questions[of_concept] / total[of_concept]
+
+    def __call__(self, concept: Tensor, question: Tensor) -> Tensor:
+        """The relative frequency of questions, of any shape, within their concepts."""
+        pair = self._pair(concept, question)
+        pairs, relative = self.pairs.to(pair.device), self.relative.to(pair.device)
+        place = torch.searchsorted(pairs, pair).clamp(max=len(pairs) - 1)
+        return torch.where(pairs[place] == pair, relative[place], 1.0)
+
+    def _pair(self, concept: Tensor, question: Tensor) -> Tensor:
+        return concept * (self.n_questions + 1) + question + 1

@@ -15,17 +15,19 @@ def smoothness(model: AnyBackbone, history: object, scored: Tensor, pairs: CellC
     it has; "all" takes every pair. The scale of a state differs between backbones, and so does what λ means.
     """
     batch, steps = scored.shape
+    concept = torch.randint(model.n_concepts, (batch, 1, 1), device=scored.device)
     count = (scored.sum(1) - 1).clamp(min=0)
     total = count.sum().clamp(min=1)
     if pairs == "all":
-        later = torch.arange(2, steps, device=scored.device).expand(batch, -1)
+        every = torch.arange(1, steps, device=scored.device).expand(batch, -1)
+        state = model.retrieve(history, concept.expand(-1, steps - 1, 1), steps=every)[:, :, 0]
+        earlier, later = state[:, :-1], state[:, 1:]
         weight = scored[:, 2:] / total
     else:
-        later = 2 + (torch.rand(batch, pairs, device=scored.device) * count[:, None]).long()
-        later = later.clamp(max=steps - 1)
+        drawn = 2 + (torch.rand(batch, pairs, device=scored.device) * count[:, None]).long()
+        drawn = drawn.clamp(max=steps - 1)
+        both = torch.cat([drawn - 1, drawn], dim=1)
+        state = model.retrieve(history, concept.expand(-1, 2 * pairs, 1), steps=both)[:, :, 0]
+        earlier, later = state.split(pairs, dim=1)
         weight = (count / total / pairs)[:, None].expand(-1, pairs)
-    concept = torch.randint(model.n_concepts, (batch, 1), device=scored.device)
-    both = torch.cat([later - 1, later], dim=1)
-    state = model.retrieve(history, concept[:, :, None].expand(-1, both.shape[1], 1), steps=both)[:, :, 0]
-    earlier_state, later_state = state.split(later.shape[1], dim=1)
-    return ((later_state - earlier_state).square().mean(-1) * weight).sum()
+    return ((later - earlier).square().mean(-1) * weight).sum()

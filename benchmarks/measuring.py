@@ -1,0 +1,41 @@
+"""What the benchmarks of models share: random interactions, a process of its own, peak memory."""
+
+import multiprocessing
+import resource
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+from tsdr.sequences import Batch
+
+Result = TypeVar("Result")
+STUDENTS, STEPS, BATCH, THREADS = 512, 50, 64, 2
+
+
+def random_batch(students: int, concepts: int, questions: int) -> Batch:
+    """Random interactions, none of them padding."""
+    shape = (students, STEPS)
+    return Batch(
+        torch.randint(concepts, shape),
+        torch.randint(questions, shape),
+        torch.randint(2, shape),
+        torch.ones(shape, dtype=torch.bool),
+    )
+
+
+def an_epoch(concepts: int, questions: int) -> list[Batch]:
+    """The batches of an epoch."""
+    everything = random_batch(STUDENTS, concepts, questions)
+    return [everything.map(lambda tensor, at=at: tensor[at : at + BATCH]) for at in range(0, STUDENTS, BATCH)]  # type: ignore[misc]
+
+
+def alone(measure: Callable[..., Result], *arguments: Any) -> Result:
+    """Measure in a process of its own, so that memory is its own too."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(measure, arguments)
+
+
+def peak_mib() -> float:
+    """The most memory that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
