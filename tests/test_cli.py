@@ -220,12 +220,21 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path, tsdr: Callab
     assert "Traceback" not in run.err
 
 
-def test_the_installed_command_runs_the_demo_and_leaves_a_log_and_a_picture(tmp_path: Path) -> None:
+def test_the_installed_command_runs_the_demo_and_leaves_a_log_records_and_pictures(tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("tsdr")
     run = subprocess.run(
-        [command, "demo", "--out", "demo"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        [command, "demo", "--out", "demo", "--students", "60"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert (tmp_path / "demo" / "selection.png").stat().st_size > 10_000
+    for picture in ("selection.png", "comparison.png"):
+        assert (tmp_path / "demo" / picture).stat().st_size > 10_000
+    methods = {json.loads(path.read_text())["method"] for path in (tmp_path / "demo" / "records").glob("*.json")}
+    assert methods == {"naive", "ipw", "tsdr", "random-exposure"}
+    assert "gap closed" in run.stdout
     assert (tmp_path / "demo" / "log" / "truth.npz").exists()
     assert "skipped offers" in run.stdout

@@ -1,26 +1,24 @@
 """The command line: `tsdr COMMAND`."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from pydantic import ValidationError
 from rich.console import Console
-from rich.text import Text
 
 from tsdr.backbones import backbone_names
 from tsdr.backbones.checks import check_backbone
+from tsdr.comparison import compare
 from tsdr.debias.objective import METHODS, DebiasOptions
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.evaluation.crossval import ALL_METHODS, Experiment, cross_validate, cross_validate_baselines
-from tsdr.evaluation.records import Record, RecordFolder
+from tsdr.evaluation.records import RecordFolder
 from tsdr.inspection import inspect_log
 from tsdr.log import Log, read_log
-from tsdr.report.progress import TrainingProgress
-from tsdr.report.terminal import show_audit, show_inspection, show_records, show_truth
+from tsdr.report.progress import TrainingProgress, complain, resumable
+from tsdr.report.terminal import show_audit, show_inspection, show_records
 from tsdr.sequences import Folds, Sequences
 from tsdr.simulator import Recommender, Truth, read_simulation, simulate
 from tsdr.training.bundle import check_target, fit_bundle, read_bundle
@@ -129,7 +127,7 @@ def fit_command(
     training = TrainingOptions(seed=seed, device=device)
     sequences = Sequences.from_log(_read(log, column, concept_separator, separator), window=window, minimum=minimum)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
-    with TrainingProgress(training, console) as progress, _resumable("The same command with --resume"):
+    with TrainingProgress(training, console) as progress, resumable("The same command with --resume"):
         bundle = fit_bundle(
             sequences,
             backbone=backbone,
@@ -177,7 +175,7 @@ def evaluate_command(
         Folds.by_student(sequences.student, folds, seed=seed),
         RecordFolder(out),
     )
-    with TrainingProgress(training, console, folds) as progress, _resumable("The same command"):
+    with TrainingProgress(training, console, folds) as progress, resumable("The same command"):
         done = list(
             cross_validate(
                 experiment, backbone=backbone, options=_options(size), training=training, on_epoch=progress.fold_epoch
@@ -213,7 +211,6 @@ def compare_command(
     separator: Separator = None,
 ) -> None:
     """Compare methods on the same folds: on logged answers and, for a simulated log, against the truth."""
-    training = TrainingOptions(seed=seed, device=device)
     truth: Truth | None = None
     if source is None or source.is_dir():
         simulation = simulate(gamma, seed=seed) if source is None else read_simulation(source)
@@ -224,31 +221,26 @@ def compare_command(
     sequences = Sequences.from_log(log, window=window, minimum=minimum)
     assignment = Folds.by_student(sequences.student, folds, seed=seed)
     experiment = Experiment(name or dataset, sequences, assignment, RecordFolder(out), truth)
-    done: list[Record] = []
-    for method in methods.split(","):
-        with TrainingProgress(training, console, folds, method) as progress, _resumable("The same command"):
-            done += cross_validate(
-                experiment,
-                backbone=backbone,
-                options=_options(size),
-                training=training,
-                method=method.strip(),
-                watch_bound=watch_bound,
-                on_epoch=progress.fold_epoch,
-            )
-    show_records(done, console)
-    if truth is not None:
-        show_truth(done, console)
+    compare(
+        experiment,
+        backbone=backbone,
+        methods=[method.strip() for method in methods.split(",")],
+        options=_options(size),
+        training=TrainingOptions(seed=seed, device=device),
+        console=console,
+        watch_bound=watch_bound,
+    )
 
 
 @app.command("demo")
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder for what the demo makes.")] = Path("runs/demo"),
+    students: Annotated[int, typer.Option(min=30, help="How many to simulate; fewer take less time.")] = 1000,
 ) -> None:
-    """Run the main job on a built-in simulated log."""
+    """Run the main job on a built-in simulated log: what is lost by learning from it plainly, and what is won back."""
     from tsdr.demo import run_demo  # the plots take long to import, and only this command draws
 
-    run_demo(out, console)
+    run_demo(out, console, students)
 
 
 def main() -> None:
@@ -277,24 +269,10 @@ def _read(path: Path, columns: list[str] | None, concept_separator: str | None, 
     return read_log(path, mapping, concept_separator=concept_separator, separator=separator)
 
 
-@contextmanager
-def _resumable(how: str) -> Iterator[None]:
-    """Say, when the user stops a run, how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        _complain("stopped:", f"{how} goes on from the last whole epoch.")
-        raise
-
-
 def _options(size: str | None) -> dict[str, str]:
     return {} if size is None else {"size": size}
 
 
 def _fail(message: str) -> None:
-    _complain("error:", message)
+    complain("error:", message)
     sys.exit(2)
-
-
-def _complain(kind: str, message: str) -> None:
-    Console(stderr=True).print(Text.assemble((kind, "bold red"), " ", message), soft_wrap=True)

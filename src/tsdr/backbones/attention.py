@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from tsdr.backbones.contract import Backbone
+from tsdr.backbones.dropout import Dropout
 from tsdr.backbones.sizes import SIZES, Size
 from tsdr.errors import InputError
 from tsdr.sequences import Batch
@@ -144,13 +145,11 @@ class Block(nn.Module):
             nn.init.zeros_(linear.bias)
         self.shaping = nn.ModuleList(shaping)
         self.norm = nn.LayerNorm(d)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.feed_forward = (
             None
             if d_ff is None
-            else nn.Sequential(
-                nn.Linear(d, d_ff), nn.ReLU(), nn.Dropout(dropout), nn.Linear(d_ff, d), nn.Dropout(dropout)
-            )
+            else nn.Sequential(nn.Linear(d, d_ff), nn.ReLU(), Dropout(dropout), nn.Linear(d_ff, d), Dropout(dropout))
         )
         self.feed_forward_norm = None if d_ff is None else nn.LayerNorm(d)
 
@@ -234,10 +233,10 @@ def head(inputs: int, widths: tuple[int, int], dropout: float) -> nn.Sequential:
     return nn.Sequential(
         nn.Linear(inputs, first),
         nn.ReLU(),
-        nn.Dropout(dropout),
+        Dropout(dropout),
         nn.Linear(first, second),
         nn.ReLU(),
-        nn.Dropout(dropout),
+        Dropout(dropout),
         nn.Linear(second, 1),
     )
 

@@ -14,6 +14,7 @@ from tsdr.backbones.attention import (
     split_heads,
 )
 from tsdr.backbones.contract import register_backbone
+from tsdr.backbones.dropout import Dropout
 from tsdr.backbones.simplekt import SimpleKT
 from tsdr.sequences import Batch, Sequences
 
@@ -60,7 +61,7 @@ class DisKT(SimpleKT):
         self.answered_variation = nn.Embedding(2, self.d)
         self.blank = nn.Parameter(torch.randn(self.d))
         self.familiar, self.unfamiliar = AbilityEncoder(self.d), AbilityEncoder(self.d)
-        self.attention_dropout = nn.Dropout(ATTENTION_DROPOUT)
+        self.attention_dropout = Dropout(ATTENTION_DROPOUT)
         self.register_buffer("share_right", torch.full((n_concepts,), 0.5))
 
     def head_inputs(self) -> int:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from tsdr.backbones.contract import Backbone, register_backbone
+from tsdr.backbones.dropout import Dropout
 from tsdr.backbones.sizes import SIZES
 from tsdr.errors import InputError
 from tsdr.sequences import Batch
@@ -38,7 +39,7 @@ class DKT(Backbone[DKTHistory]):
         self.options = {"d": d, "dropout": dropout}
         self.interaction = nn.Embedding(2 * n_concepts, d)
         self.lstm = nn.LSTM(d, d, batch_first=True)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = nn.Linear(d, n_concepts)
 
     def encode(self, batch: Batch) -> DKTHistory:

@@ -35,7 +35,9 @@ class DebiasOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    weighting: bool = Field(default=True, description="weight observed errors by the inverse propensity")
+    weights: Literal["both", "imputation", "kt", "off"] = Field(
+        default="imputation", description="whose observed errors are weighted by the inverse propensity"
+    )
     imputing: bool = Field(default=True, description="add the imputed errors of all cells")
     smooth: Literal["imputation", "kt", "off"] = Field(default="imputation", description="whose states are kept smooth")
     smoothness: NonNegativeFloat = Field(
@@ -64,6 +66,10 @@ class DebiasOptions(BaseModel):
     joint: bool = Field(default=True, description="train the auxiliary models along, or first and then freeze them")
     warm_up: PositiveInt = Field(default=10, description="epochs of the auxiliary models before they are frozen")
 
+    def weighs(self, model: Literal["imputation", "kt"]) -> bool:
+        """Whether the observed errors of a model are weighted."""
+        return self.weights in ("both", model)
+
     @classmethod
     def of_method(cls, method: str, **changes: Any) -> "DebiasOptions":
         """A method's settings, with changes."""
@@ -73,11 +79,11 @@ class DebiasOptions(BaseModel):
 
 
 METHODS: dict[str, dict[str, Any]] = {
-    "naive": {"weighting": False, "imputing": False, "smooth": "off"},
-    "ipw": {"weighting": True, "imputing": False, "smooth": "off"},
-    "eib": {"weighting": False, "imputing": True, "smooth": "off"},
-    "dr": {"weighting": True, "imputing": True, "smooth": "off"},
-    "tsdr-unweighted": {"weighting": False},
+    "naive": {"weights": "off", "imputing": False, "smooth": "off"},
+    "ipw": {"weights": "kt", "imputing": False, "smooth": "off"},
+    "eib": {"weights": "off", "imputing": True, "smooth": "off"},
+    "dr": {"weights": "both", "imputing": True, "smooth": "off"},
+    "tsdr-unweighted": {"weights": "off"},
     "tsdr": {},
 }
 NAIVE = DebiasOptions.of_method("naive")
@@ -110,7 +116,7 @@ class JointObjective:
     ) -> None:
         if options.imputing and imputation is None:
             raise InputError("a method that imputes needs an imputation model beside the backbone")
-        if options.weighting and options.by_question and frequency is None:
+        if options.weights != "off" and options.by_question and frequency is None:
             raise InputError("weights by question need the questions' frequency in the training split")
         self.frequency = frequency if options.by_question else None
         self.model, self.options, self.imputation = model, options, imputation
@@ -124,7 +130,7 @@ class JointObjective:
             self.optimisers["imputation"] = torch.optim.Adam(
                 imputation.parameters(), lr=rate, weight_decay=IMPUTATION_DECAY
             )
-        if options.weighting:
+        if options.weights != "off":
             self.propensity = Propensity(_summary_size(model), model.n_concepts, options.propensity)
             self.propensity.to(learned[0].device)
             self.optimisers["propensity"] = torch.optim.Adam(
@@ -156,13 +162,15 @@ class JointObjective:
         """
         scored = batch.scored()
         history, logits = self.model.follow(batch)
-        weights = self._weights(batch, history)
+        equal, inverse = scored.to(logits.dtype), self._weights(batch, history)
         if self.imputation is not None and self.options.joint:
+            weights = inverse if self.options.weighs("imputation") else equal
             self._learn_imputation(self.imputation, batch, logits, weights)
         if self.propensity is not None and self.options.joint:
             state = self.model.summary(history)
             loss = self.propensity.loss(state, batch.concept, scored, self.options.negatives)
             self._update("propensity", loss)
+        weights = inverse if self.options.weighs("kt") else equal
         steps = scored.sum().clamp(min=1)
         errors = binary_cross_entropy_with_logits(logits, batch.correct.to(logits.dtype), reduction="none")
         observed = (weights * errors).sum() / steps

@@ -1,9 +1,12 @@
 """How training comes along: loss, validation AUC, and the time to go unless a better epoch comes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from tsdr.training.trainer import Epoch, TrainingOptions
 
@@ -47,3 +50,18 @@ class TrainingProgress:
             f"best {epoch.best_auc:.4f} at {epoch.best_epoch}; {left:.0f} s to go"
         )
         self.progress.update(self.tasks[fold], total=last, completed=epoch.number, state=state)
+
+
+@contextmanager
+def resumable(how: str) -> Iterator[None]:
+    """Say, when the user stops a run, how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        complain("stopped:", f"{how} goes on from the last whole epoch.")
+        raise
+
+
+def complain(kind: str, message: str) -> None:
+    """Print a sentence to standard error, with its kind before it."""
+    Console(stderr=True).print(Text.assemble((kind, "bold red"), " ", message), soft_wrap=True)
