@@ -42,6 +42,7 @@ ConceptSeparator = Annotated[
     str | None,
     typer.Option(help="What separates several skills in the concept column; together they are one concept."),
 ]
+METHOD_HELP = "Options are changed behind a name, as in tsdr:smoothness=0:clip=0.25/4."
 BackboneName = Annotated[str, typer.Option(help=f"One of {', '.join(backbone_names())}.")]
 Size = Annotated[str | None, typer.Option(help="paper or light; the backbone's default if left out.")]
 Window = Annotated[int, typer.Option(min=2, help="How many of a student's latest answers are used.")]
@@ -109,7 +110,7 @@ def fit_command(
     log: LogFile,
     out: Annotated[Path, typer.Option(metavar="BUNDLE", help="Folder for the trained model.")],
     backbone: BackboneName = "simplekt",
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "naive",
+    method: Annotated[str, typer.Option(help=f"{METHOD_HELP} One of {', '.join(METHODS)}.")] = "naive",
     size: Size = None,
     validation: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of students to stop by.")] = 0.1,
     window: Window = 50,
@@ -193,7 +194,10 @@ def compare_command(
     gamma: Annotated[float, typer.Option(min=0, max=1, help="Without a log: simulate one, this selected.")] = 0.8,
     backbone: BackboneName = "dkt",
     methods: Annotated[
-        str, typer.Option(help=f"Separated by commas, of {', '.join(ALL_METHODS)}; the last on simulated logs only.")
+        str,
+        typer.Option(
+            help=f"{METHOD_HELP} Separated by commas, of {', '.join(ALL_METHODS)}; the last on simulated logs only."
+        ),
     ] = "naive,ipw,tsdr",
     watch_bound: Annotated[
         bool, typer.Option("--watch-bound", help="On a simulated log: keep both terms of the bound after each epoch.")

@@ -168,6 +168,13 @@ def test_what_cannot_be_is_refused() -> None:
         DebiasOptions.of_method("tdsr")
     with pytest.raises(ValueError, match="alhpa"):
         DebiasOptions.of_method("tsdr", alhpa=1)
+    for written in ("tsdr:alhpa=1", "tsdr:alpha", "tsdr:"):
+        with pytest.raises(InputError, match="write option=value"):
+            DebiasOptions.of_method(written)
+    with pytest.raises(ValueError, match="alpha"):
+        DebiasOptions.of_method("tsdr:alpha=-1")
+    written_out = DebiasOptions.of_method("tsdr:cells=all:joint=false:alpha=0.5:clip=0.1/10:imputation_loss=free")
+    assert written_out == DebiasOptions(cells="all", joint=False, alpha=0.5, clip=(0.1, 10), imputation_loss="free")
     with pytest.raises(InputError, match="needs an imputation model"):
         JointObjective(build_backbone("dkt", n_concepts=3, n_questions=3), DebiasOptions(), TRAINING)
 

@@ -172,3 +172,11 @@ def test_the_bound_is_kept_epoch_by_epoch_on_simulated_logs_only(tmp_path: Path)
         assert len(record.watched) == record.epochs
         assert {"bias_term", "variance_term", "smoothness", "complexity"} == set(record.watched[0])
         assert true.records.find(Run(**{name: getattr(record, name) for name in Run.model_fields})) == record
+
+
+def test_a_method_with_changed_options_is_a_run_of_its_own(sequences: Sequences, tmp_path: Path) -> None:
+    plain, changed = (run(sequences, tmp_path, method=method) for method in ("tsdr", "tsdr:smoothness=0:alpha=1"))
+    assert len(list(tmp_path.glob("*.json"))) == 6
+    assert {record.method for record in changed} == {"tsdr:smoothness=0:alpha=1"}
+    assert changed[0].options["debias"]["smoothness"] == 0
+    assert plain[0].metrics != changed[0].metrics

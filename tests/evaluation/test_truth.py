@@ -63,7 +63,7 @@ def test_a_model_that_knows_nothing_is_as_far_off_as_a_loop_says(simulation: Sim
     assert sum(risk.by_student["cells"]) == len(true)
     assert sum(risk.by_student["true_bce"]) == pytest.approx(sum(entropy))
     assert sum(risk.by_student["true_squared_error"]) == pytest.approx(sum(squared))
-    assert sum(risk.by_student["true_auc_influence"]) == pytest.approx(0, abs=1e-9)
+    assert sum(risk.by_student["true_auc_influence"]) == pytest.approx(0, abs=1e-7)  # rounded to seven digits
 
 
 def test_a_truth_of_another_simulation_is_refused(sequences: Sequences) -> None:

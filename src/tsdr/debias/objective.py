@@ -72,10 +72,23 @@ class DebiasOptions(BaseModel):
 
     @classmethod
     def of_method(cls, method: str, **changes: Any) -> "DebiasOptions":
-        """A method's settings, with changes."""
-        if method not in METHODS:
-            raise InputError(f"there is no method {method!r}; choose from {', '.join(METHODS)}")
-        return cls(**METHODS[method] | changes)
+        """A method's settings, with changes; changes can be written behind the name, too.
+
+        >>> DebiasOptions.of_method("tsdr:smoothness=0:clip=0.25/4").clip
+        (0.25, 4.0)
+        """
+        name, *written = method.split(":")
+        if name not in METHODS:
+            raise InputError(f"there is no method {name!r}; choose from {', '.join(METHODS)}")
+        for change in written:
+            option, equals, value = change.partition("=")
+            if not equals or option not in cls.model_fields:
+                raise InputError(
+                    f"{method}: {change!r} does not set an option; write option=value, the option one of "
+                    f"{', '.join(cls.model_fields)}"
+                )
+            changes[option] = value.split("/") if "/" in value else value
+        return cls(**METHODS[name] | changes)
 
 
 METHODS: dict[str, dict[str, Any]] = {

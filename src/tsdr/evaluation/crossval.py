@@ -74,23 +74,23 @@ def cross_validate(
     options: Mapping[str, Any],
     training: TrainingOptions,
     method: str = "naive",
-    changes: Mapping[str, Any] | None = None,
     watch_bound: bool = False,
     on_epoch: Callable[[int, Epoch], None] = lambda fold, epoch: None,
 ) -> Iterator[Record]:
     """Train and test a backbone by a method on every fold; folds that have a record are not run again.
 
-    `changes` are changes to the method's own options. `random-exposure` needs an experiment with its truth, and so does
-    `watch_bound`, which keeps both terms of the bound epoch by epoch, on the validation students.
+    A method's options can be changed behind its name, as in `tsdr:smoothness=0`. `random-exposure` needs an experiment
+    with its truth, and so does `watch_bound`, which keeps both terms of the bound epoch by epoch, on the validation
+    students.
     """
-    if method not in ALL_METHODS:
+    if method.split(":")[0] not in ALL_METHODS:
         raise InputError(f"there is no method {method!r}; choose from {', '.join(ALL_METHODS)}")
     for needs_truth, what in ((method == RANDOM_EXPOSURE, "random exposure"), (watch_bound, "the bound")):
         if needs_truth and experiment.truth is None:
             raise InputError(f"{what} needs the truth, so it takes a simulated log")
     if watch_bound and method == RANDOM_EXPOSURE:
         raise InputError("the bound is one of learning from a selected log; random exposure has none")
-    trials = _trials(method, Trial(backbone, options, training, None), changes or {})
+    trials = _trials(method, Trial(backbone, options, training, None))
     settings = trials[0].settings(experiment) | experiment.setup()
     if len(trials) > 1:
         settings["tuned"] = {"dropout": DROPOUTS, "weight_decay": WEIGHT_DECAYS}
@@ -112,12 +112,12 @@ def cross_validate(
         yield record
 
 
-def _trials(method: str, base: Trial, changes: Mapping[str, Any]) -> list[Trial]:
+def _trials(method: str, base: Trial) -> list[Trial]:
     """The ways to train that a method chooses from: one, unless it is tuned."""
     if method == RANDOM_EXPOSURE:
         return [base]
     if method != REGULARISED:
-        return [replace(base, debias=DebiasOptions.of_method(method, **changes))]
+        return [replace(base, debias=DebiasOptions.of_method(method))]
     return [
         replace(
             base,

@@ -29,8 +29,8 @@ class Run(BaseModel):
     def file_name(self) -> str:
         """Readable, and different for different options."""
         options = hashlib.sha256(json.dumps(self.options, sort_keys=True).encode()).hexdigest()[:8]
-        dataset = re.sub(r"[^A-Za-z0-9._-]", "_", self.dataset)
-        return f"{dataset}-{self.backbone}-{self.method}-{options}-seed{self.seed}-fold{self.fold}.json"
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", f"{self.dataset}-{self.backbone}-{self.method}")
+        return f"{name}-{options}-seed{self.seed}-fold{self.fold}.json"
 
 
 class Record(Run):

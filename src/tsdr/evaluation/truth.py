@@ -79,7 +79,9 @@ def true_risk(model: AnyBackbone, sequences: Sequences, truth: Truth, seed: int 
         "true_squared_error": np.bincount(student, squared.sum(1)),
         "true_auc_influence": np.bincount(cell.student, auc_influence(cell)),
     }
-    return TrueRisk(metrics, bias, {name: [float(value) for value in values] for name, values in by_student.items()})
+    # Seven digits are enough to draw students anew, and half as long in a record.
+    short = {name: [float(f"{value:.7g}") for value in values] for name, values in by_student.items()}
+    return TrueRisk(metrics, bias, short)
 
 
 def _cells(model: AnyBackbone, sequences: Sequences, truth: Truth) -> Iterator[tuple[Array, Array, Array]]:

@@ -1,0 +1,112 @@
+"""The tables of docs/debiasing.md, from the records under results/debias.
+
+    python -m benchmarks.debias_results > docs/debiasing.md
+
+A record is made by `tsdr compare --gamma GAMMA --seed SEED --folds 3 --backbone NAME --methods ... --out
+results/debias`, one on a real log by `tsdr compare LOG --folds 5 --seed 42 ...`.
+"""
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tsdr.evaluation.crossval import ALL_METHODS
+from tsdr.evaluation.gap import gap_share
+from tsdr.evaluation.records import Record, RecordFolder
+
+RECORDS = Path(__file__).parents[1] / "results" / "debias"
+MODELS = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt")
+INTRODUCTION = """\
+# What debiasing gains
+
+Made by `python -m benchmarks.debias_results` from the records in `results/debias`; the method and its options are in
+[method.md](method.md). Latest 50 answers of students with 5 or more, 10 % of the training students for early stopping
+(patience 15), Adam 1e-3, batches of 64, the backbones' default sizes, one set of defaults for all backbones.
+
+*Logged AUC* is on logged answers of held-out students, with the gain over naive, paired over runs (seeds x folds), its
+standard error, and in how many runs it is positive. On simulated logs (1,000 students, the paper's skip rule at
+strength gamma) *true BCE* is the cross-entropy against the true success probability of every concept at every step of
+held-out students, with its paired difference from naive (negative is better), and *gap closed* the share of the
+distance from naive to random exposure, with a 95 % interval over students; there is no share where the gap is below
+two standard errors."""
+SIMULATED = "simulated-gamma"
+
+
+def main() -> None:
+    """Print the document."""
+    print(document(list(RecordFolder(RECORDS))))
+
+
+def document(records: list[Record]) -> str:
+    """The whole document."""
+    parts = [INTRODUCTION]
+    logs = sorted({record.dataset for record in records}, key=lambda log: (not log.startswith(SIMULATED), log))
+    for log in logs:
+        parts.append(f"\n## {_title(log)}\n")
+        parts.append(
+            "| model | method | seeds x folds | logged AUC | gain | true BCE | difference | gap closed, BCE | RMSE "
+            "| AUC |\n"
+            "|---|---|---|---|---|---|---|---|---|---|"
+            if log.startswith(SIMULATED)
+            else "| model | method | seeds x folds | AUC | gain | ACC | RMSE |\n|---|---|---|---|---|---|---|"
+        )
+        for model in MODELS:
+            of_model = [record for record in records if (record.dataset, record.backbone) == (log, model)]
+            for method in dict.fromkeys(record.method for record in sorted(of_model, key=_order)):
+                parts.append(_row(model, method, of_model, log.startswith(SIMULATED)))
+    return "\n".join(parts)
+
+
+def _title(log: str) -> str:
+    return f"Simulated, gamma {log.removeprefix(SIMULATED)}" if log.startswith(SIMULATED) else log
+
+
+def _order(record: Record) -> tuple[int, str]:
+    return (ALL_METHODS.index(record.method.split(":")[0]), record.method)
+
+
+def _row(model: str, method: str, of_model: list[Record], simulated: bool) -> str:
+    runs = [record for record in of_model if record.method == method]
+    keys = {(run.seed, run.fold) for run in runs}
+    naive, oracle = (
+        [record for record in of_model if record.method == other and (record.seed, record.fold) in keys]
+        for other in ("naive", "random-exposure")
+    )
+    seeds = len({run.seed for run in runs})
+    cells = [model, method, f"{seeds} x {len(runs) // seeds}", _mean(runs, "auc"), _difference(runs, naive, "auc", 1)]
+    if simulated:
+        cells += [_mean(runs, "true_bce"), _difference(runs, naive, "true_bce", -1)]
+        cells += [_share(naive, runs, oracle, metric) for metric in ("true_bce", "true_rmse", "true_auc")]
+    else:
+        cells += [_mean(runs, "acc"), _mean(runs, "rmse")]
+    return f"| {' | '.join(cells)} |"
+
+
+def _mean(runs: Sequence[Record], metric: str) -> str:
+    return f"{statistics.mean(run.metrics[metric] for run in runs):.4f}"
+
+
+def _difference(runs: Sequence[Record], naive: Sequence[Record], metric: str, better: int) -> str:
+    """The mean paired difference from naive ± its standard error, and how often it is for the better."""
+    base = {(run.seed, run.fold): run.metrics[metric] for run in naive}
+    found = [run.metrics[metric] - base[run.seed, run.fold] for run in runs if (run.seed, run.fold) in base]
+    if runs[0].method == "naive" or len(found) < 2:
+        return "-"
+    error = np.std(found, ddof=1) / np.sqrt(len(found))
+    won = sum(better * difference > 0 for difference in found)
+    return f"{statistics.mean(found):+.4f} ± {error:.4f} ({won} of {len(found)})"
+
+
+def _share(naive: list[Record], runs: list[Record], oracle: list[Record], metric: str) -> str:
+    if runs[0].method in ("naive", "random-exposure") or not len(naive) == len(runs) == len(oracle):
+        return "-"
+    closed = gap_share(naive, runs, oracle, metric)
+    if closed.share is None or closed.interval is None:
+        return "no gap"
+    return f"{closed.share:.0%} ({closed.interval[0]:.0%} to {closed.interval[1]:.0%})"
+
+
+if __name__ == "__main__":
+    main()
