@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tsdr
-from tsdr.debias.objective import NAIVE, JointObjective, new_model
+from tsdr.debias.objective import NAIVE, DebiasOptions, JointObjective, new_model
 from tsdr.evaluation.metrics import auc, predict
 from tsdr.training.trainer import TrainingOptions, fit
 
@@ -43,3 +43,12 @@ def test_a_users_own_backbone_is_audited_trained_and_evaluated() -> None:
     fit(JointObjective(model, NAIVE, options), train, test, options)
     found = predict(model, test)
     assert auc(found.success, found.correct) > 0.55
+
+
+def test_every_option_of_the_method_is_documented_with_its_default() -> None:
+    rows = [line.split(" | ") for line in (ROOT / "docs" / "method.md").read_text().splitlines()]
+    documented = {row[0].removeprefix("| ").strip("`"): row[1].strip("`") for row in rows if len(row) == 4}
+    documented = {name: default for name, default in documented.items() if name not in ("option", "method")}
+    options = DebiasOptions()
+    expected = {name: str(getattr(options, name)) for name in DebiasOptions.model_fields}
+    assert {name: documented.get(name) for name in expected} == expected

@@ -270,7 +270,7 @@ class AttentionBackbone(Backbone[AttentionHistory]):
     whether positions are added (`positional`) and whether a question's difficulty is a vector or a number.
     """
 
-    light_options = {"size": "light"}  # noqa: RUF012
+    light_options = {"size": "light", "heads": 4}  # noqa: RUF012
     positional = False
     vector_difficulty = False
 

@@ -45,7 +45,7 @@ class DebiasOptions(BaseModel):
     )
     alpha: NonNegativeFloat = Field(default=3.0, description="α, the weight of the imputed errors")
     cells: PositiveInt | Literal["all"] = Field(
-        default=5, description="cells drawn from a sequence for the imputed mean"
+        default=10, description="cells drawn from a sequence for the imputed mean"
     )
     negatives: PositiveInt | Literal["all"] = Field(
         default=64, description="concepts drawn as the propensity's negatives"
