@@ -185,7 +185,7 @@ def test_the_imputation_model_is_the_light_size_of_the_backbone_and_knows_no_que
     same = imputation_model("akt", model, DebiasOptions(light_imputation=False))
     assert light is not None
     assert same is not None
-    assert light.options == {**model.options, "size": "light"}
+    assert light.options == {**model.options, "size": "light", "heads": 4}
     assert same.options == model.options
     assert light.n_questions == same.n_questions == 1
     assert imputation_model("akt", model, NAIVE) is None

@@ -7,7 +7,7 @@ ordinary pass and counterfactual targets run through the same blocks; only the k
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -270,7 +270,6 @@ class AttentionBackbone(Backbone[AttentionHistory]):
     whether positions are added (`positional`) and whether a question's difficulty is a vector or a number.
     """
 
-    light_options = {"size": "light", "heads": 4}  # noqa: RUF012
     positional = False
     vector_difficulty = False
 
@@ -300,6 +299,11 @@ class AttentionBackbone(Backbone[AttentionHistory]):
             self.add_block()
         self.summary_query = SummaryQuery(d, heads)
         self.head = head(self.head_inputs(), self.head_widths, dropout)
+
+    @property
+    def light_options(self) -> dict[str, Any]:
+        """Narrow layers, and half of the heads if they can be halved."""
+        return {"size": "light", "heads": self.heads // 2 if self.heads % 2 == 0 else self.heads}
 
     def add_block(self) -> None:
         """Add one of the `blocks` that the model is deep, to `retrieval` and, if it has them, to `knowledge`."""

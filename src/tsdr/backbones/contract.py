@@ -1,9 +1,9 @@
 """What every knowledge-tracing model offers, so that training, audit and serving are written once."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -28,8 +28,6 @@ class Backbone(nn.Module, ABC, Generic[History]):
     question, or -1) at average difficulty.
     """
 
-    light_options: ClassVar[Mapping[str, Any]] = {}  # options that make it smaller, for a model that stands beside it
-
     def __init__(self, n_concepts: int, n_questions: int) -> None:
         super().__init__()
         if n_concepts < 1 or n_questions < 1:
@@ -37,6 +35,11 @@ class Backbone(nn.Module, ABC, Generic[History]):
         self.n_concepts = n_concepts
         self.n_questions = n_questions
         self.options: dict[str, Any] = {}  # what it was built with, defaults included, to build it again
+
+    @property
+    def light_options(self) -> dict[str, Any]:
+        """Options, if there are any, that make it smaller: for an imputation model that stands beside it."""
+        return {}
 
     @abstractmethod
     def encode(self, batch: Batch) -> History:
