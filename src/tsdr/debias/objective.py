@@ -175,12 +175,13 @@ class JointObjective:
         """
         scored = batch.scored()
         history, logits = self.model.follow(batch)
-        equal, inverse = scored.to(logits.dtype), self._weights(batch, history)
+        equal = scored.to(logits.dtype)
+        state = None if self.propensity is None else self._state(batch, history)
+        inverse = equal if state is None else self._weights(batch, state)
         if self.imputation is not None and self.options.joint:
             weights = inverse if self.options.weighs("imputation") else equal
             self._learn_imputation(self.imputation, batch, logits, weights)
-        if self.propensity is not None and self.options.joint:
-            state = self.model.summary(history)
+        if self.propensity is not None and state is not None and self.options.joint:
             loss = self.propensity.loss(state, batch.concept, scored, self.options.negatives)
             self._update("propensity", loss)
         weights = inverse if self.options.weighs("kt") else equal
@@ -274,20 +275,15 @@ class JointObjective:
         return mean - (weights * imputed).sum() / scored.sum().clamp(min=1)
 
     @torch.no_grad()
-    def _weights(self, batch: Batch, history: object) -> Tensor:
-        """w [B, T], 0 at steps that are not scored."""
-        scored = batch.scored()
-        if self.propensity is None:
-            return scored.to(torch.get_default_dtype())
-        propensity = self.propensity(self._state(batch, history), batch.concept)
+    def _weights(self, batch: Batch, state: Tensor) -> Tensor:
+        """w [B, T], 0 at steps that are not scored, from the state that the propensity model reads."""
+        assert self.propensity is not None
+        propensity = self.propensity(state, batch.concept)
         if self.frequency is not None:
             propensity = propensity * self.frequency(batch.concept, batch.question)
+        options = self.options
         return density_ratio(
-            propensity,
-            self.model.n_concepts,
-            scored,
-            self.options.clip,
-            self.options.self_normalise,
+            propensity, self.model.n_concepts, batch.scored(), options.clip, options.self_normalise
         ).value
 
     def _state(self, batch: Batch, history: object) -> Tensor:

@@ -8,11 +8,24 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights [B, T] of observed steps, 0 where a step is not scored, and how many were clipped."""
+    """The weights [B, T] of observed steps, 0 where a step is not scored, and what they were before clipping."""
 
     value: Tensor
-    clipped_share: float
-    effective_share: float
+    raw: Tensor
+    scored: Tensor
+    clip: tuple[float, float]
+
+    @property
+    def clipped_share(self) -> float:
+        """The share of scored steps whose weight was clipped."""
+        raw = self.raw[self.scored]
+        return float(((raw < self.clip[0]) | (raw > self.clip[1])).float().mean()) if len(raw) else 0.0
+
+    @property
+    def effective_share(self) -> float:
+        """The effective sample size (Σw)² / Σw² over the number of scored steps."""
+        at = self.value[self.scored]
+        return float(at.sum() ** 2 / (at**2).sum() / len(at)) if len(at) else 1.0
 
 
 def clipped_ratio(propensity: Tensor, clip: tuple[float, float]) -> Tensor:
@@ -26,15 +39,10 @@ def density_ratio(
     """w = 1 / (|C| p̂), clipped to `clip` and, if asked, divided by its mean over the scored steps.
 
     w is the density ratio of "every concept equally" to "the concept that was logged": about 1 on average, so it is
-    w, not 1 / p̂, that is clipped. `effective_share` is the effective sample size (Σw)² / Σw² over the steps.
+    w, not 1 / p̂, that is clipped.
     """
-    low, high = clip
     raw = 1 / (n_concepts * propensity)
-    weight = raw.clamp(low, high)
-    at = weight[scored]
-    clipped = float(((raw < low) | (raw > high))[scored].float().mean()) if len(at) else 0.0
-    if self_normalise and len(at):
-        weight = weight / at.mean()
-        at = weight[scored]
-    effective = float(at.sum() ** 2 / (at**2).sum() / len(at)) if len(at) else 1.0
-    return Weights(torch.where(scored, weight, 0.0), clipped, effective)
+    weight = torch.where(scored, raw.clamp(*clip), 0.0)
+    if self_normalise:
+        weight = weight * scored.sum() / weight.sum().clamp(min=1e-12)
+    return Weights(weight, raw, scored, clip)
