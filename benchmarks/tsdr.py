@@ -25,7 +25,7 @@ from tsdr.debias.propensity import QuestionFrequency
 from tsdr.training.trainer import TrainingOptions
 
 FEW, MANY = 247, 1769
-QUESTIONS, TURNS = 5000, 4
+QUESTIONS, TURNS = 5000, 6
 
 
 def objective(name: str, concepts: int, method: str, changes: dict[str, Any]) -> JointObjective:

@@ -186,7 +186,7 @@ def test_compare_shows_logged_answers_and_the_truth_and_goes_on_where_it_stopped
     run = tsdr("compare", simulated.parent, "--methods", "naive,tsdr,random-exposure", *arguments, "--name", "sim")
     assert run.code == 0, run.err
     assert "true_bce" in run.out
-    assert "gap closed" in run.out
+    assert "share of the gap" in run.out
     records = [json.loads(path.read_text()) for path in tmp_path.glob("sim-*.json")]
     assert sorted(record["method"] for record in records) == ["naive"] * 2 + ["random-exposure"] * 2 + ["tsdr"] * 2
     for record in records:
@@ -235,6 +235,6 @@ def test_the_installed_command_runs_the_demo_and_leaves_a_log_records_and_pictur
         assert (tmp_path / "demo" / picture).stat().st_size > 10_000
     methods = {json.loads(path.read_text())["method"] for path in (tmp_path / "demo" / "records").glob("*.json")}
     assert methods == {"naive", "ipw", "tsdr", "random-exposure"}
-    assert "gap closed" in run.stdout
+    assert "share of the gap" in run.stdout
     assert (tmp_path / "demo" / "log" / "truth.npz").exists()
     assert "skipped offers" in run.stdout

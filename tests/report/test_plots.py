@@ -1,10 +1,14 @@
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from tsdr import Population, simulate
-from tsdr.report.plots import observed_departure, plot_selection
+from tsdr import Folds, Population, Sequences, simulate
+from tsdr.evaluation.crossval import Experiment, cross_validate
+from tsdr.evaluation.records import RecordFolder
+from tsdr.report.plots import observed_departure, plot_comparison, plot_selection
+from tsdr.training.trainer import TrainingOptions
 
 # Questions of one difficulty: then the concept's truth is the question's, and skipping tells nothing within a band.
 ALIKE = Population(difficulty_sd=0)
@@ -27,3 +31,20 @@ def test_the_picture_is_a_png_of_a_readable_size(tmp_path: Path) -> None:
     assert content.startswith(b"\x89PNG")
     width = int.from_bytes(content[16:20], "big")
     assert width == pytest.approx(1500, abs=10)
+
+
+def test_the_comparison_is_drawn_for_whatever_methods_there_are(tmp_path: Path) -> None:
+    simulation = simulate(students=40, questions=12, concepts=3)
+    sequences = Sequences.from_log(simulation.log, window=8)
+    folds = Folds.by_student(sequences.student, 2, seed=1)
+    experiment = Experiment("simulated", sequences, folds, RecordFolder(tmp_path), simulation.truth)
+    training = TrainingOptions(max_epochs=1, device="cpu")
+    records = [
+        record
+        for method in ("naive", "tsdr:alpha=1")
+        for record in cross_validate(experiment, backbone="dkt", options={}, training=training, method=method)
+    ]
+    plot_comparison(records, tmp_path / "picture.png")
+    picture = plt.imread(tmp_path / "picture.png")
+    assert picture.shape[1] == 1500
+    assert picture[..., :3].std() > 0.05, "something is drawn"

@@ -15,6 +15,10 @@ from tsdr.files import replacing
 from tsdr.simulator import Floats, Simulation
 
 BANDS = np.linspace(0.1, 0.95, 7)
+COMPARED = (
+    ("auc", "What the log says", "AUC on logged answers (more is better)"),
+    ("true_bce", "What is true", "cross-entropy over every concept and step (less is better)"),
+)
 
 
 def plot_selection(simulations: Sequence[Simulation], path: Path) -> None:
@@ -57,30 +61,24 @@ def plot_selection(simulations: Sequence[Simulation], path: Path) -> None:
 
 
 def plot_comparison(records: Sequence[Record], path: Path) -> None:
-    """Draw how far each method is from the truth: its bias by band of true success, and its error over all cells."""
+    """Draw what the log and what the truth say of each method, fold by fold."""
     methods = list(dict.fromkeys(record.method for record in records))
-    colours = dict(zip(methods, plt.get_cmap("tab10")(np.arange(len(methods))), strict=True))
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), width_ratios=(1.5, 1), layout="constrained")
-    for place, method in enumerate(methods):
-        runs = [record for record in records if record.method == method]
-        bands = list(dict.fromkeys(band for run in runs for band in run.bias or {}))
-        bias = [100 * np.mean([run.bias[band] for run in runs if run.bias and band in run.bias]) for band in bands]
-        left.plot(bands, bias, marker="o", markersize=4, color=colours[method], label=method)
-        risk = [run.metrics["true_bce"] for run in runs]
-        right.scatter(risk, [place] * len(risk), s=14, color=colours[method], alpha=0.5)
-        right.scatter([np.mean(risk)], [place], s=70, marker="D", color=colours[method])
-    left.axhline(0, color="0.6", linewidth=0.8)
-    left.set_xlabel("true probability of success (band)")
-    left.set_ylabel("predicted minus true, points")
-    left.set_title("Where predictions are too high or too low", fontsize=10)
-    left.legend(fontsize=8)
-    right.set_yticks(range(len(methods)), methods)
-    right.invert_yaxis()
-    right.set_xlabel("cross-entropy against the truth (less is better)")
-    right.set_title("Over all: mean (diamond) and folds", fontsize=10)
-    test = sum(run.students["test"] for run in records if run.method == methods[0])
+    figure, panels = plt.subplots(1, 2, figsize=(10, 0.5 * len(methods) + 2), sharey=True, layout="constrained")
+    for panel, (metric, title, label) in zip(panels, COMPARED, strict=True):
+        for place, method in enumerate(methods):
+            values = [record.metrics[metric] for record in records if record.method == method]
+            colour = f"C{place}"
+            panel.scatter(values, [place] * len(values), s=16, color=colour, alpha=0.6)
+            panel.scatter([np.mean(values)], [place], s=80, marker="D", color=colour)
+        panel.set_title(title, fontsize=10)
+        panel.set_xlabel(label)
+        panel.grid(axis="x", color="0.9")
+        panel.set_axisbelow(True)
+    panels[0].set_yticks(range(len(methods)), methods)
+    panels[0].set_ylim(len(methods) - 0.5, -0.5)
+    test = sum(record.students["test"] for record in records if record.method == methods[0])
     figure.suptitle(
-        f"{records[0].backbone} on {records[0].dataset}: every concept at every step of {test:,} held-out students",
+        f"{records[0].backbone} on {records[0].dataset}, {test:,} held-out students: means (diamonds) and folds",
         fontsize=11,
     )
     with replacing(path) as temporary:

@@ -14,6 +14,7 @@ from tsdr.evaluation.records import Record
 from tsdr.inspection import Inspection
 
 TRUE_METRICS = ("true_bce", "true_rmse", "true_auc")
+ENDS = ("naive", "random-exposure")  # of the gap
 
 
 def show_inspection(inspection: Inspection, console: Console) -> None:
@@ -41,14 +42,7 @@ def show_audit(audit: Audit, console: Console) -> None:
 
 def show_records(records: Iterable[Record], console: Console) -> None:
     """Print the mean of each metric on logged answers over folds and seeds, with its deviation between them."""
-    table = Table(
-        "log",
-        "model",
-        "method",
-        "runs",
-        *METRICS,
-        caption="on logged answers of held-out students: mean ± sd over runs",
-    )
+    table = _table(*METRICS, caption="on logged answers of held-out students: mean ± sd over runs")
     for key, runs in grouped(records).items():
         table.add_row(*key, str(len(runs)), *(_mean_and_spread(runs, name) for name in METRICS))
     console.print(table)
@@ -57,24 +51,32 @@ def show_records(records: Iterable[Record], console: Console) -> None:
 def show_truth(records: Iterable[Record], console: Console) -> None:
     """Print the metrics over all cells of a simulated log and, where it was run, the share of the gap closed."""
     groups = grouped(records)
-    table = Table(
-        "log",
-        "model",
-        "method",
-        *TRUE_METRICS,
-        "gap closed, BCE",
-        "gap closed, RMSE",
-        "gap closed, AUC",
-        caption="on every concept at every step of held-out students: mean ± sd over runs; "
-        "share of the gap from naive to random exposure, 95 % interval over students",
+    metrics = _table(*TRUE_METRICS, caption="on every concept at every step of held-out students: mean ± sd over runs")
+    shares = _table(
+        "BCE",
+        "RMSE",
+        "AUC",
+        caption="share of the gap from naive to random-exposure that is closed; 95 % interval over students",
     )
-    for (dataset, backbone, method), runs in groups.items():
-        naive, oracle = (groups.get((dataset, backbone, other)) for other in ("naive", "random-exposure"))
-        shares = [
-            _share(gap_share(naive, runs, oracle, metric)) if naive and oracle else "-" for metric in TRUE_METRICS
-        ]
-        table.add_row(dataset, backbone, method, *(_mean_and_spread(runs, name) for name in TRUE_METRICS), *shares)
-    console.print(table)
+    for key, runs in groups.items():
+        metrics.add_row(*key, str(len(runs)), *(_mean_and_spread(runs, name) for name in TRUE_METRICS))
+        naive, oracle = (groups.get((*key[:2], other)) for other in ENDS)
+        if naive and oracle and key[2] not in ENDS:
+            closed = (_share(gap_share(naive, runs, oracle, metric)) for metric in TRUE_METRICS)
+            shares.add_row(*key, str(len(runs)), *closed)
+    console.print(metrics)
+    if shares.row_count:
+        console.print(shares)
+
+
+def _table(*columns: str, caption: str) -> Table:
+    """A table of runs whose names are not cut off."""
+    table = Table(caption=caption)
+    for name in ("log", "model", "method", "runs"):
+        table.add_column(name, no_wrap=True)
+    for name in columns:
+        table.add_column(name)
+    return table
 
 
 def grouped(records: Iterable[Record]) -> dict[tuple[str, str, str], list[Record]]:
