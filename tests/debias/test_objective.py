@@ -1,6 +1,7 @@
 """The joint objective: its limits, and what each of its models is moved by."""
 
 import copy
+import math
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +190,52 @@ def test_the_imputation_model_is_the_light_size_of_the_backbone_and_knows_no_que
     assert same.options == model.options
     assert light.n_questions == same.n_questions == 1
     assert imputation_model("akt", model, NAIVE) is None
+
+
+@pytest.mark.parametrize("correction", ["full", "stopped"])
+def test_the_loss_of_the_backbone_is_what_a_loop_over_cells_says(
+    correction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Textbook weights, all cells, auxiliary models that stand still: every term is worked out cell by cell."""
+    options = DebiasOptions(
+        weights="both",
+        cells="all",
+        joint=False,
+        alpha=1.7,
+        correction=correction,  # type: ignore[arg-type]
+    )
+    joint = objective(options, name="dkt")
+    assert joint.propensity is not None
+    assert joint.imputation is not None
+    assert joint.frequency is not None
+    torch.nn.init.normal_(joint.propensity.output.weight)
+    losses: list[float] = []
+    monkeypatch.setattr(JointObjective, "_update", lambda self, name, loss: losses.append(float(loss.detach())))
+    batch = random_batch()
+    joint.step(batch)
+
+    every = torch.arange(11).expand(*batch.mask.shape, -1)
+    with torch.no_grad():
+        history = joint.model.encode(batch)
+        success = joint.model.answer(history, every).double().sigmoid()
+        told = joint.imputation.answer(joint.imputation.encode(batch), every).double().sigmoid()
+        propensity = joint.propensity.of_all(joint.model.summary(history)).double()
+    steps = [(i, t) for i in range(len(batch.mask)) for t in range(1, 9) if batch.mask[i, t]]
+
+    def cross_entropy(answer: float, predicted: float) -> float:
+        return -answer * math.log(predicted) - (1 - answer) * math.log(1 - predicted)
+
+    weights = []
+    for i, t in steps:
+        often = float(joint.frequency(batch.concept[i, t], batch.question[i, t]))
+        weights.append(min(2.0, max(0.5, 1 / (11 * float(propensity[i, t, batch.concept[i, t]]) * often))))
+    mean_weight = sum(weights) / len(weights)
+    observed = at_observed = everywhere = 0.0
+    for (i, t), weight in zip(steps, weights, strict=True):
+        c, w = int(batch.concept[i, t]), weight / mean_weight
+        observed += w * cross_entropy(float(batch.correct[i, t]), float(success[i, t, c])) / len(steps)
+        at_observed += w * cross_entropy(float(told[i, t, c]), float(success[i, t, c])) / len(steps)
+        for c in range(11):
+            everywhere += cross_entropy(float(told[i, t, c]), float(success[i, t, c])) / len(steps) / 11
+    expected = observed + 1.7 * (everywhere - (at_observed if correction == "full" else 0))
+    assert losses == [pytest.approx(expected, rel=1e-5)]
