@@ -39,3 +39,12 @@ def random_batch(students: int = 4, steps: int = 9, concepts: int = 11, question
     length = torch.randint(1, steps + 1, (students, 1), generator=generator)
     length[0] = steps
     return Batch(draw(concepts), draw(questions), draw(2), torch.arange(steps) < length)
+
+
+@pytest.fixture(scope="session")
+def real_raw() -> Path:
+    """Samples of the original file formats, where they are beside this project."""
+    folder = REAL_DATA / "raw"
+    if not folder.exists():
+        pytest.skip("the raw samples are not beside this project (they may not be redistributed)")
+    return folder

@@ -11,6 +11,7 @@ from rich.console import Console
 from tsdr.backbones import backbone_names
 from tsdr.backbones.checks import check_backbone
 from tsdr.comparison import compare
+from tsdr.datasets import SOURCES, Sample, Unanswered, prepare
 from tsdr.debias.objective import METHODS, DebiasOptions
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.evaluation.crossval import ALL_METHODS, Experiment, cross_validate, cross_validate_baselines
@@ -18,7 +19,7 @@ from tsdr.evaluation.records import RecordFolder
 from tsdr.inspection import inspect_log
 from tsdr.log import Log, read_log
 from tsdr.report.progress import TrainingProgress, complain, resumable
-from tsdr.report.terminal import show_audit, show_inspection, show_records
+from tsdr.report.terminal import show_account, show_audit, show_datasets, show_inspection, show_records
 from tsdr.sequences import Folds, Sequences
 from tsdr.simulator import Recommender, Truth, read_simulation, simulate
 from tsdr.training.bundle import check_target, fit_bundle, read_bundle
@@ -63,6 +64,45 @@ def inspect_command(
 ) -> None:
     """Say what is in a log, and the first thing that looks wrong."""
     show_inspection(inspect_log(_read(log, column, concept_separator, separator)), console)
+
+
+@app.command("datasets")
+def datasets_command() -> None:
+    """List the data sets that can be prepared: where they are published, on which terms, which files are expected."""
+    show_datasets(SOURCES.values(), console)
+
+
+@app.command("prepare")
+def prepare_command(
+    name: Annotated[str, typer.Argument(help="A data set of `tsdr datasets`, such as ednet.")],
+    raw: Annotated[Path, typer.Argument(help="The folder that its download unpacked to.")],
+    out: Annotated[Path, typer.Option(metavar="LOG.parquet", help="Where to write the log.")],
+    sample: Annotated[
+        str, typer.Option(help="How many students to draw; paper: as many as the paper did; all: do not draw.")
+    ] = "paper",
+    seed: Annotated[int, typer.Option(min=0, help="Of the sample.")] = 42,
+    minimum: Annotated[int, typer.Option(min=1, help="Students with fewer answers are left out.")] = 5,
+    unanswered: Annotated[
+        Unanswered, typer.Option(help="What becomes of \"I don't know\" (Slepemapy); drop is the paper's rule.")
+    ] = "skipped",
+) -> None:
+    """Turn the files of a data set, as they are downloaded, into a log, and account for every row."""
+    if sample not in ("paper", "all") and not sample.isdigit():
+        raise InputError(f"--sample {sample}: give a number of students, paper or all")
+    drawn: Sample = int(sample) if sample.isdigit() else "all" if sample == "all" else "paper"
+    with console.status(f"Preparing {name}") as status:
+        account = prepare(
+            name,
+            raw,
+            out,
+            sample=drawn,
+            seed=seed,
+            minimum=minimum,
+            unanswered=unanswered,
+            on_stage=status.update,
+        )
+    show_account(account, console)
+    console.print(f"The log: {out}", soft_wrap=True)
 
 
 @app.command("simulate")

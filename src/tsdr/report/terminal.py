@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tsdr.backbones.checks import Audit
+from tsdr.datasets import Account, Source
 from tsdr.evaluation.gap import GapShare, gap_share
 from tsdr.evaluation.metrics import METRICS
 from tsdr.evaluation.records import Record
@@ -29,6 +30,46 @@ def show_inspection(inspection: Inspection, console: Console) -> None:
         console.print(Text.assemble("\n", ("Looks wrong:", "bold yellow"), " ", inspection.oddity), soft_wrap=True)
     else:
         console.print("\nNothing looks wrong.")
+
+
+def show_account(account: Account, console: Console) -> None:
+    """Print what became of the rows that were read, and how large the log is, beside the paper's."""
+    rows = Table(show_header=False, box=None, pad_edge=False)
+    rows.add_column(overflow="fold")
+    rows.add_column(justify="right", no_wrap=True)
+    rows.add_row(f"{account.dataset}: rows read", f"{account.read:,}", style="bold")
+    for reason, count in account.dropped.items():
+        rows.add_row(f"  dropped: {reason}", f"{-count:,}")
+    rows.add_row("rows of the log", f"{account.counts.interactions + account.skipped:,}", style="bold")
+    for what, count in account.notes.items():
+        rows.add_row(f"  note: {what}", f"{count:,}")
+    console.print(rows)
+    sizes = Table("", "here", *(["paper"] if account.paper else []))
+    for name in ("students", "questions", "concepts", "interactions"):
+        paper = [f"{getattr(account.paper, name):,}"] if account.paper else []
+        sizes.add_row(name, f"{getattr(account.counts, name):,}", *paper)
+    sizes.add_row("share right", f"{account.share_right:.1%}", *(["-"] if account.paper else []))
+    console.print(sizes)
+
+
+def show_datasets(sources: Iterable[Source], console: Console) -> None:
+    """Print what can be prepared: a block for each, so that nothing is cut off on a narrow or piped terminal."""
+    for source in sources:
+        console.print(Text(source.name, "bold"))
+        lines = {
+            "what": source.what,
+            "published": source.published,
+            "terms": source.terms,
+            "files": source.files,
+        }
+        if source.paper:
+            size = source.paper
+            lines["paper"] = (
+                f"{size.students:,} students, {size.questions:,} questions, {size.concepts:,} concepts, "
+                f"{size.interactions:,} interactions"
+            )
+        for name, value in lines.items():
+            console.print(Text(f"  {name:<10} {value}"), soft_wrap=True)
 
 
 def show_audit(audit: Audit, console: Console) -> None:

@@ -1,0 +1,95 @@
+"""From the files of a data set, as they are downloaded, to a log, with an account of every row."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from tsdr.datasets import assistments, ednet, ptadisc, slepemapy, steps, wcrp, xapi
+from tsdr.datasets.account import Account, Counts
+from tsdr.datasets.interactions import Preparation, Unanswered, finish
+from tsdr.datasets.raw import RawFolder
+from tsdr.datasets.source import Source
+from tsdr.errors import InputError, in_a_sentence
+from tsdr.files import replacing
+from tsdr.log import Log
+
+__all__ = ["SOURCES", "Account", "Counts", "Sample", "Source", "Unanswered", "load", "prepare"]
+
+_MODULES = (wcrp, assistments, slepemapy, steps, ptadisc, ednet, xapi)
+SOURCES: dict[str, Source] = {source.name: source for module in _MODULES for source in module.SOURCES}
+Sample = int | Literal["paper", "all"]
+
+
+def load(
+    name: str,
+    raw: str | Path,
+    *,
+    sample: Sample = "paper",
+    seed: int = 42,
+    minimum: int = 5,
+    unanswered: Unanswered = "skipped",
+) -> Log:
+    """The log of a data set, from the folder (or the file) that its download unpacked to.
+
+    `sample` draws so many students by `seed`, by default as many as the paper did, where it did. Students with fewer
+    than `minimum` answers are left out. `unanswered` says what becomes of "I don't know" (Slepemapy): a skipped offer,
+    a wrong answer, or nothing, as in the paper.
+    """
+    frame, _ = _interactions(name, raw, sample, seed, minimum, unanswered)
+    return Log(_named(frame.lazy()).collect(), source=name)
+
+
+def prepare(
+    name: str,
+    raw: str | Path,
+    out: str | Path,
+    *,
+    sample: Sample = "paper",
+    seed: int = 42,
+    minimum: int = 5,
+    unanswered: Unanswered = "skipped",
+    on_stage: Callable[[str], None] = lambda stage: None,
+) -> Account:
+    """Write the log of a data set as Parquet, whole or not at all, and account for every row."""
+    out = Path(out)
+    if out.suffix not in (".parquet", ".pq"):
+        raise InputError(f"{out}: a log is written as Parquet; name a file that ends in .parquet")
+    on_stage(f"Reading {name}")
+    frame, account = _interactions(name, raw, sample, seed, minimum, unanswered)
+    if not frame.height:
+        raise InputError(f"{raw}: no row of {name} is left; dropped: {_reasons(account)}")
+    on_stage(f"Writing {frame.height:,} rows")
+    try:
+        with replacing(out) as temporary:
+            _named(frame.lazy()).sink_parquet(temporary, maintain_order=True)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InputError(
+            f"{out}: the log cannot be written ({in_a_sentence(error)}); nothing was left there"
+        ) from error
+    return account
+
+
+def _interactions(
+    name: str, raw: str | Path, sample: Sample, seed: int, minimum: int, unanswered: Unanswered
+) -> tuple[pl.DataFrame, Account]:
+    if name not in SOURCES:
+        raise InputError(f"there is no data set {name!r}; choose from {', '.join(SOURCES)}")
+    if minimum < 1 or (isinstance(sample, int) and sample < 1):
+        raise InputError(f"minimum and sample are at least 1, not {minimum} and {sample}")
+    source = SOURCES[name]
+    drawn = {"paper": source.sample, "all": None}[sample] if isinstance(sample, str) else sample
+    options = Preparation(drawn, seed, minimum, unanswered)
+    account = Account(name, source.paper)
+    with RawFolder(name, Path(raw)) as folder:
+        return finish(source.read(folder, options, account), account, options), account
+
+
+def _named(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """Ids as text, as a log has them."""
+    return frame.with_columns(pl.col("student", "question", "concept").cast(pl.String))
+
+
+def _reasons(account: Account) -> str:
+    return "; ".join(f"{rows:,} {reason}" for reason, rows in account.dropped.items()) or "nothing"

@@ -1,0 +1,91 @@
+"""Slepemapy: places on maps. A question is a place and a type of question, its concept the place.
+
+"I don't know" is an empty answer in the full release, -1 in the contest files. To drop those rows, as is usual, deletes
+failures, and so creates the very selection that this project is about: by default they are kept as skipped offers.
+"""
+
+import polars as pl
+
+from tsdr.datasets.account import Account, Counts
+from tsdr.datasets.interactions import Preparation, blank, without
+from tsdr.datasets.raw import RawFolder, header
+from tsdr.datasets.source import Source
+
+
+def read(raw: RawFolder, options: Preparation, account: Account) -> pl.DataFrame:
+    """The full release (`answer.csv`, separated by semicolons), or else the contest files."""
+    release = raw.find("answer.csv")
+    rows = _release(raw) if release else _contest(raw)
+    account.read = rows.height
+    rows = rows.with_columns(question=pl.concat_str("concept", "kind", separator="-"))
+    rows = without(
+        rows,
+        account,
+        {
+            "no student or place": blank("student") | blank("concept"),
+            "no type of question": blank("kind"),
+            "no time": pl.col("time").is_null(),
+            "the same answer twice": ~pl.col("id").is_first_distinct() & pl.col("id").is_not_null(),
+        },
+    )
+    unknown = pl.col("said").is_null()
+    right = (pl.col("said") == pl.col("concept")).cast(pl.Int8)
+    count = rows.select(unknown.sum()).item()
+    if options.unanswered == "drop":
+        rows = without(rows, account, {'"I don\'t know", which the paper drops': unknown})
+        return rows.with_columns(correct=right).drop("id", "kind", "said")
+    if options.unanswered == "wrong":
+        account.note('"I don\'t know", taken for a wrong answer', count)
+        return rows.with_columns(correct=right.fill_null(0)).drop("id", "kind", "said")
+    account.note('"I don\'t know", kept as a skipped offer', count)
+    return rows.with_columns(correct=right, skipped=unknown).drop("id", "kind", "said")
+
+
+def _release(raw: RawFolder) -> pl.DataFrame:
+    names = {
+        "id": "id",
+        "user": "student",
+        "place_asked": "concept",
+        "place_answered": "said",
+        "type": "kind",
+        "inserted": "time",
+    }
+    table = raw.table([raw.one("answer.csv")], list(names), separator=";").rename(names)
+    said = pl.when(blank("said")).then(None).otherwise(pl.col("said").str.strip_chars())
+    time = pl.col("time").str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False, time_unit="us")
+    return raw.collect(table.with_columns(said=said, time=time))
+
+
+def _contest(raw: RawFolder) -> pl.DataFrame:
+    """No times: the order of the lines stands for them. A contest's type also tells the number of options: 10 is 1.
+
+    The files overlap: a line that stands in two of them is one answer. Twice in one file, it is two.
+    """
+    names = {"student": "student", "place": "concept", "answer": "said", "qtype": "kind"}
+    columns = [*names, "correct", "rtime"]
+    paths = [path for path in raw.need("data-first*.csv", "*.csv") if "qtype" in header(raw.utf8(path), ",")]
+    rows = raw.collect(raw.table(paths or raw.need("data-first*.csv"), columns, file_name="path"))
+    time_in_file = pl.int_range(pl.len()).over([*columns, "path"])
+    rows = rows.with_columns(id=pl.concat_str([*columns, time_in_file], separator=" ", ignore_nulls=True))
+    return rows.rename(names).select(
+        "student",
+        "concept",
+        "id",
+        said=pl.when(~(blank("said") | (pl.col("said") == "-1"))).then(pl.col("said")),
+        kind=pl.col("kind").str.slice(0, 1),
+        time=pl.int_range(pl.len()),
+    )
+
+
+SOURCES = [
+    Source(
+        name="slepemapy",
+        what="adaptive practice of geography facts on maps",
+        published="www.fi.muni.cz/adaptivelearning/?a=data",
+        terms="Open Database License (ODbL)",
+        files="answer.csv (separated by semicolons), or the contest files data-first*.csv",
+        read=read,
+        paper=Counts(5_000, 2_723, 1_391, 625_523),
+        sample=5_000,
+    )
+]

@@ -1,0 +1,89 @@
+from pathlib import Path
+
+import pytest
+
+from tsdr import InputError
+from tsdr.datasets import load, prepare
+
+QUESTIONS = (
+    "question_id,bundle_id,explanation_id,correct_answer,part,tags,deployed_at\n"
+    "q1,b1,e1,a,1,5;2,1\nq2,b2,e2,b,1,9,1\nq3,b2,e2,c,1,-1,1\n"
+)
+HEADER = "timestamp,solving_id,question_id,user_answer,elapsed_time\n"
+
+
+def folder(root: Path) -> Path:
+    (root / "Contents").mkdir()
+    (root / "Contents" / "questions.csv").write_text(QUESTIONS)
+    (root / "KT1").mkdir()
+    (root / "more").mkdir()
+    return root
+
+
+def test_answers_are_judged_bundles_kept_together_and_every_row_is_counted(tmp_path: Path) -> None:
+    raw = folder(tmp_path)
+    (raw / "KT1" / "u1.csv").write_text(
+        HEADER + "300,2,q1,a,1\n100,1,q1,b,1\n200,1,q2,b,1\n150,3,q2,a,1\n400,4,q3,c,1\n500,5,q99,a,1\n"
+    )
+    (raw / "more" / "u1.csv").write_text(HEADER + "300,2,q1,a,1\n600,6,q1,,1\n,7,q1,a,1\n")
+    (raw / "KT1" / "u2.csv").write_text(HEADER)
+    (raw / "KT1" / "u3.csv").write_text(HEADER + "50,1,q2,b,1\n")
+    account = prepare("ednet", raw, tmp_path / "log.parquet", minimum=1)
+    assert account.read == 10
+    assert account.dropped == {
+        "no time": 1,
+        "no answer": 1,
+        "question that questions.csv does not know": 1,
+        "question without a tag": 1,
+        "the same answer twice": 1,
+    }
+    assert load("ednet", raw, minimum=1).frame.rows() == [
+        ("u1", "q1", "2~~5", 0, 100),
+        ("u1", "q2", "9", 1, 100),
+        ("u1", "q2", "9", 0, 150),
+        ("u1", "q1", "2~~5", 1, 300),
+        ("u3", "q2", "9", 1, 50),
+    ]
+
+
+def test_one_table_is_read_like_files(tmp_path: Path) -> None:
+    raw = folder(tmp_path)
+    rows = [f"{100 * i},{i},q{1 + i % 2},{'ab'[i % 2]},1" for i in range(12)]
+    (raw / "KT1" / "u7.csv").write_text(HEADER + "\n".join(rows) + "\n")
+    by_file = load("ednet", raw)
+    (raw / "KT1" / "u7.csv").unlink()
+    table = "user_id," + HEADER + "\n".join(f"u7,{row}" for row in rows) + "\n"
+    (raw / "KT1" / "answers.csv").write_text(table)
+    assert load("ednet", raw) == by_file
+    assert len(by_file) == 12
+
+
+def test_a_sample_is_drawn_by_the_seed_and_files_beyond_it_are_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = folder(tmp_path)
+    for student in range(30):
+        rows = "".join(f"{i},{i},q1,a,1\n" for i in range(6 if student % 2 else 2))
+        (raw / "KT1" / f"u{student}.csv").write_text(HEADER + rows)
+    monkeypatch.setattr("tsdr.datasets.ednet.FILES_AT_ONCE", 4)
+    first, again, other = (load("ednet", raw, sample=5, seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert len(first.students) == len(other.students) == 5
+    assert first.students != other.students
+    assert {int(name[1:]) % 2 for name in first.students} == {1}
+    account = prepare("ednet", raw, tmp_path / "log.parquet", sample=5, seed=1)
+    assert account.read < 15 * 6 + 15 * 2
+    assert account.notes["student whose file was not opened, the sample being full"] > 0
+    everyone = load("ednet", raw, sample="all")
+    assert len(everyone.students) == 15
+
+
+def test_the_real_sample(real_raw: Path, tmp_path: Path) -> None:
+    account = prepare("ednet", real_raw / "ednet", tmp_path / "log.parquet")
+    assert account.read == 1_082 + 19_345
+    assert account.dropped == {"no answer": 974, "question without a tag": 2}
+
+
+def test_a_folder_without_answers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"neither files u1\.csv"):
+        load("ednet", folder(tmp_path))

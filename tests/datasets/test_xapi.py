@@ -1,0 +1,54 @@
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tsdr.datasets import load, prepare
+
+ANSWERED = "http://adlnet.gov/expapi/verbs/answered"
+
+
+def statement(student: str, question: str, success: bool | None, when: str, **more: Any) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "actor": {"account": {"name": student, "homePage": "https://school.example"}},
+        "verb": {"id": ANSWERED},
+        "object": {"id": question, "definition": {"extensions": {"https://school.example/skill": ["b", "a"]}}},
+        "timestamp": when,
+    }
+    if success is not None:
+        said["result"] = {"success": success}
+    return said | more
+
+
+def test_statements(tmp_path: Path) -> None:
+    category = {"contextActivities": {"category": [{"id": "algebra"}], "parent": [{"id": "course"}]}}
+    said = [
+        statement("u", "q1", True, "2024-05-01T10:00:00Z"),
+        statement("u", "q2", False, "2024-05-01T11:00:00.5+02:00", object={"id": "q2"}, context=category),
+        statement("u", "q1", True, "2024-05-01T12:00:00Z", verb={"id": "http://adlnet.gov/expapi/verbs/viewed"}),
+        statement("u", "q1", None, "2024-05-01T12:00:00Z"),
+        statement("u", "q3", True, "2024-05-01T12:00:00Z", object={"id": "q3"}),
+        statement("u", "q1", True, "yesterday"),
+        statement("u", "q1", True, "2024-05-01T12:00:00Z", actor={}),
+        statement("v", "q1", None, "2024-05-01T13:00:00Z", verb={"id": "http://id.tincanapi.com/verb/skipped"}),
+        statement("v", "q1", True, "2024-05-01T14:00:00", actor={"mbox": "mailto:v@school.example"}),
+    ]
+    lines = [*(json.dumps(one) for one in said), "{not json", "", "[1]"]
+    (tmp_path / "statements.jsonl").write_text("\n".join(lines))
+    account = prepare("xapi", tmp_path, tmp_path / "log.parquet", minimum=1)
+    assert account.read == 11
+    assert account.dropped == {
+        "line that is not JSON": 1,
+        "line that is not a statement": 1,
+        "no actor or object": 1,
+        "no concept": 1,
+        "no result.success": 1,
+        "no timestamp": 1,
+        "verb other than answered": 1,
+        "student with fewer than 1 answers": 1,
+    }
+    assert load("xapi", tmp_path, minimum=1).frame.rows() == [
+        ("mailto:v@school.example", "q1", "a~~b", 1, datetime(2024, 5, 1, 14), False),
+        ("u", "q2", "algebra", 0, datetime(2024, 5, 1, 9, 0, 0, 500_000), False),
+        ("u", "q1", "a~~b", 1, datetime(2024, 5, 1, 10), False),
+    ]
