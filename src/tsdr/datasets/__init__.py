@@ -37,7 +37,7 @@ def load(
     than `minimum` answers are left out. `unanswered` says what becomes of "I don't know" (Slepemapy): a skipped offer,
     a wrong answer, or nothing, as in the paper.
     """
-    frame, _ = _interactions(name, raw, sample, seed, minimum, unanswered)
+    frame, _ = _interactions(name, raw, sample, seed, minimum, unanswered, lambda stage: None)
     return Log(_named(frame.lazy()).collect(), source=name)
 
 
@@ -57,7 +57,7 @@ def prepare(
     if out.suffix not in (".parquet", ".pq"):
         raise InputError(f"{out}: a log is written as Parquet; name a file that ends in .parquet")
     on_stage(f"Reading {name}")
-    frame, account = _interactions(name, raw, sample, seed, minimum, unanswered)
+    frame, account = _interactions(name, raw, sample, seed, minimum, unanswered, on_stage)
     if not frame.height:
         raise InputError(f"{raw}: no row of {name} is left; dropped: {_reasons(account)}")
     on_stage(f"Writing {frame.height:,} rows")
@@ -72,7 +72,13 @@ def prepare(
 
 
 def _interactions(
-    name: str, raw: str | Path, sample: Sample, seed: int, minimum: int, unanswered: Unanswered
+    name: str,
+    raw: str | Path,
+    sample: Sample,
+    seed: int,
+    minimum: int,
+    unanswered: Unanswered,
+    on_stage: Callable[[str], None],
 ) -> tuple[pl.DataFrame, Account]:
     if name not in SOURCES:
         raise InputError(f"there is no data set {name!r}; choose from {', '.join(SOURCES)}")
@@ -82,7 +88,7 @@ def _interactions(
     drawn = {"paper": source.sample, "all": None}[sample] if isinstance(sample, str) else sample
     options = Preparation(drawn, seed, minimum, unanswered)
     account = Account(name, source.paper)
-    with RawFolder(name, Path(raw)) as folder:
+    with RawFolder(name, Path(raw), on_stage) as folder:
         return finish(source.read(folder, options, account), account, options), account
 
 

@@ -11,26 +11,28 @@ from pathlib import Path
 import polars as pl
 
 from tsdr.datasets.account import Account, Counts
-from tsdr.datasets.interactions import JOINER, Preparation, blank, without
+from tsdr.datasets.interactions import JOINER, Preparation, by_name, by_student, without
 from tsdr.datasets.raw import RawFolder, header
 from tsdr.datasets.source import Source
 from tsdr.errors import InputError
 
 ANSWER = ("timestamp", "solving_id", "question_id", "user_answer")
 FILES_AT_ONCE = 2_000
+ROWS_AT_ONCE = 1_000_000
+CORRECT = (pl.col("said") == pl.col("right")).cast(pl.Int8)
 
 
 def read(raw: RawFolder, options: Preparation, account: Account) -> pl.DataFrame:
     """Every file, or, for a sample of students, files in random order until there are enough students."""
     questions = _questions(raw)
-    tables = [path for path in raw.find("*.csv") if "user_id" in header(raw.utf8(path), ",")]
+    others = [path for path in raw.find("*.csv") if not _is_a_student(path)]
+    tables = [path for path in others if "user_id" in header(raw.utf8(path), ",")]
     if tables:
-        answers = raw.table(tables, ["user_id", *ANSWER]).rename({"user_id": "student"})
-        rows = raw.collect(_judged(answers, questions))
+        rows = raw.collect(_small(raw.table(tables, ["user_id", *ANSWER]).rename({"user_id": "student"})))
     else:
-        rows = pl.concat(list(_of_students(raw, questions, options, account)))
+        rows = pl.concat(_of_students(raw, options, account))
     account.read = rows.height
-    again = ~pl.struct("student", "time", "solving", "question").is_first_distinct()
+    rows = _judged(rows, questions)
     rows = without(
         rows,
         account,
@@ -38,30 +40,32 @@ def read(raw: RawFolder, options: Preparation, account: Account) -> pl.DataFrame
             "no student": pl.col("student").is_null(),
             "no time": pl.col("time").is_null(),
             "no answer": pl.col("said").is_null(),
-            "question that questions.csv does not know": pl.col("correct").is_null(),
+            "question that questions.csv does not know": pl.col("right").is_null(),
             "question without a tag": pl.col("concept").is_null(),
-            "the same answer twice": again,
         },
-    )
+    ).select("student", "question", "concept", "time", "solving", correct=CORRECT)
+    again = ~pl.struct("student", "time", "solving", "question").is_first_distinct()
     together = pl.col("time").min().over("student", "solving")
-    return rows.with_columns(time=together).drop("solving", "said")
+    return pl.concat(
+        without(part, account, {"the same answer twice": again}).with_columns(time=together).drop("solving")
+        for part in by_student(rows, ROWS_AT_ONCE)
+    )
 
 
-def _questions(raw: RawFolder) -> pl.LazyFrame:
+def _questions(raw: RawFolder) -> pl.DataFrame:
     """The right answer and the set of tags of each question."""
     tags = pl.col("tags").str.split(";").list.eval(pl.element().str.strip_chars().filter(pl.element() != "-1"))
     named = tags.list.unique().list.sort().list.join(JOINER)
-    return raw.table([raw.one("questions.csv")], ["question_id", "correct_answer", "tags"]).select(
+    table = raw.table([raw.one("questions.csv")], ["question_id", "correct_answer", "tags"])
+    return raw.collect(table).select(
         pl.col("question_id").alias("question"),
-        pl.col("correct_answer").str.strip_chars().alias("right"),
-        pl.when(named != "").then(named).alias("concept"),
+        pl.col("correct_answer").str.strip_chars().cast(pl.Categorical).alias("right"),
+        pl.when(named != "").then(named).cast(pl.Categorical).alias("concept"),
     )
 
 
-def _of_students(
-    raw: RawFolder, questions: pl.LazyFrame, options: Preparation, account: Account
-) -> Iterator[pl.DataFrame]:
-    files = [path for path in raw.find("u*.csv") if path.stem[1:].isdigit()]
+def _of_students(raw: RawFolder, options: Preparation, account: Account) -> Iterator[pl.DataFrame]:
+    files = [path for path in raw.find("u*.csv") if _is_a_student(path)]
     if not files:
         raise InputError(f"{raw.folder}: has neither files u1.csv, u2.csv, ... nor a table with a user_id column")
     by_student: dict[str, list[Path]] = {}
@@ -75,29 +79,50 @@ def _of_students(
         if options.sample is not None and enough >= options.sample:
             account.note("student whose file was not opened, the sample being full", len(students) - at)
             return
+        raw.on_stage(f"Reading {raw.dataset}: {at:,} of {len(students):,} students")
         paths = [path for student in students[at : at + FILES_AT_ONCE] for path in by_student[student]]
         answers = raw.table(paths, list(ANSWER), file_name="path")
         student = pl.col("path").str.extract(r"(u\d+)\.csv$")
-        rows = raw.collect(_judged(answers.with_columns(student=student).drop("path"), questions))
+        rows = raw.collect(_small(answers.with_columns(student=student)))
         enough += int((rows["student"].value_counts()["count"] >= options.minimum).sum())
         yield rows
 
 
-def _judged(answers: pl.LazyFrame, questions: pl.LazyFrame) -> pl.LazyFrame:
-    """Answers with their question's concept and whether they are right, in small types."""
-    said = pl.when(~blank("user_answer")).then(pl.col("user_answer").str.strip_chars())
-    return (
-        answers.rename({"question_id": "question"})
-        .join(questions, on="question", how="left", maintain_order="left")
-        .select(
-            pl.when(~blank("student")).then(pl.col("student")).cast(pl.Categorical),
-            pl.col("question").cast(pl.Categorical),
-            pl.col("concept").cast(pl.Categorical),
-            said.cast(pl.Categorical).alias("said"),
-            (said == pl.col("right")).cast(pl.Int8).alias("correct"),
-            pl.col("timestamp").cast(pl.Int64, strict=False).alias("time"),
-            pl.col("solving_id").cast(pl.Int32, strict=False).alias("solving"),
-        )
+def _is_a_student(path: Path) -> bool:
+    return path.stem[:1] == "u" and path.stem[1:].isdigit()
+
+
+def _small(answers: pl.LazyFrame) -> pl.LazyFrame:
+    """Answers in small types."""
+    return answers.select(
+        pl.col("student").cast(pl.Categorical),
+        pl.col("question_id").cast(pl.Categorical).alias("question"),
+        pl.col("user_answer").cast(pl.Categorical).alias("said"),
+        pl.col("timestamp").cast(pl.Int64, strict=False).alias("time"),
+        pl.col("solving_id").cast(pl.Int32, strict=False).alias("solving"),
+    )
+
+
+def _judged(rows: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
+    """Beside each answer, the right one and the question's concept; null where there is none."""
+
+    def named(text: pl.Series) -> pl.Series:
+        text = text.str.strip_chars()
+        return pl.select(pl.when(text != "").then(text)).to_series().cast(pl.Categorical)
+
+    def of_question(column: str) -> pl.Series:
+        def looked_up(question: pl.Series) -> pl.Series:
+            return (
+                question.alias("question").to_frame().join(questions, "question", "left", maintain_order="left")[column]
+            )
+
+        return by_name(rows["question"], looked_up)
+
+    return rows.with_columns(
+        student=by_name(rows["student"], named),
+        said=by_name(rows["said"], named),
+        right=of_question("right"),
+        concept=of_question("concept"),
     )
 
 

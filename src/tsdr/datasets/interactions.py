@@ -1,10 +1,12 @@
 """The steps that readers share: from rows as a source writes them to interactions in the order of a log."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tsdr.datasets.account import Account
 
@@ -64,26 +66,51 @@ def skill_sets(frame: pl.DataFrame, separator: str | None) -> pl.DataFrame:
     return frame.drop("skill").join(sets, on="question", how="left", maintain_order="left")
 
 
+def by_name(names: pl.Series, values: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """What a function makes of each name of a categorical column, worked out once a name instead of once a row."""
+    known = names.drop_nulls().unique()
+    place = np.full(int(known.to_physical().max() or 0) + 2, -1, dtype=np.int64)  # type: ignore[arg-type]
+    place[known.to_physical().to_numpy()] = np.arange(len(known))
+    found = pl.Series(place[names.to_physical().fill_null(len(place) - 1).to_numpy()])
+    return values(known.cast(pl.String)).gather(found.replace(-1, None))
+
+
 def finish(frame: pl.DataFrame, account: Account, options: Preparation) -> pl.DataFrame:
     """Leave out students with too few answers, draw a sample of the others, and sort by student and time.
 
-    Ids are turned into the ranks of their names, which are small and quick to sort by, and back by whoever writes.
+    Students become an enumeration in the order of their names, which is small, and quick to sort by.
     """
-    answers = frame.group_by("student").agg(pl.col("correct").is_not_null().sum().alias("answers"))
-    enough = answers.filter(pl.col("answers") >= options.minimum)["student"].cast(pl.String).sort()
-    few = ~pl.col("student").is_in(enough.cast(frame["student"].dtype).implode())
-    frame = without(frame, account, {f"student with fewer than {options.minimum} answers": few})
-    if options.sample is not None and options.sample < len(enough):
-        chosen = enough.sample(options.sample, seed=options.seed, shuffle=True)
-        unchosen = ~pl.col("student").is_in(chosen.cast(frame["student"].dtype).implode())
-        frame = without(frame, account, {f"student outside the sample of {options.sample:,}": unchosen})
-    ranked = frame.with_columns(_in_order(frame["student"], enough).alias("student"))
-    ordered = ranked.sort("student", "time", maintain_order=True)
+    rank, names = _ranks(frame["student"])
+    answers = np.bincount(rank[frame["correct"].is_not_null().to_numpy()], minlength=len(names))
+    enough = answers >= options.minimum
+    chosen = enough.copy()
+    if options.sample is not None and options.sample < enough.sum():
+        drawn = np.random.default_rng(options.seed).choice(np.flatnonzero(enough), options.sample, replace=False)
+        chosen[:] = False
+        chosen[drawn] = True
+    account.drop(f"student with fewer than {options.minimum} answers", int((~enough)[rank].sum()))
+    account.drop(f"student outside the sample of {options.sample or 0:,}", int((enough & ~chosen)[rank].sum()))
+    student = pl.Series("student", rank).cat.to(pl.Enum(names))
+    ordered = frame.with_columns(student).filter(chosen[rank]).sort("student", "time", maintain_order=True)
     account.close(ordered)
     columns = ["student", "question", "concept", "correct", "time"]
     return ordered.select([*columns, "skipped"] if "skipped" in ordered.columns else columns)
 
 
-def _in_order(names: pl.Series, sorted_names: pl.Series) -> pl.Series:
-    """The names as an enumeration in their own order, so that sorting by it is sorting by name."""
-    return names.cast(pl.String).cast(pl.Enum(sorted_names))
+def by_student(frame: pl.DataFrame, rows: int) -> Iterator[pl.DataFrame]:
+    """The table in parts of about so many rows, no student in two of them: what is sorted out there stays small."""
+    rank, names = _ranks(frame["student"])
+    parts = max(1, frame.height // rows)
+    part = rank // -(-len(names) // parts) if len(names) else rank
+    for number in range(parts):
+        yield frame.filter(part == number)
+
+
+def _ranks(student: pl.Series) -> tuple[NDArray[np.uint32], pl.Series]:
+    """The place of each row's student among the sorted names, and those names."""
+    coded = student.cast(pl.Categorical)
+    code = coded.to_physical().to_numpy()
+    names = coded.unique().cast(pl.String).sort()
+    rank = np.zeros(int(code.max(initial=0)) + 1, dtype=np.uint32)
+    rank[names.cast(pl.Categorical).to_physical().to_numpy()] = np.arange(len(names), dtype=np.uint32)
+    return rank[code], names

@@ -2,7 +2,7 @@
 
 import codecs
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -15,8 +15,8 @@ CHUNK = 1 << 22
 class RawFolder:
     """A folder of downloaded files; what it unpacks for reading is gone when it is closed."""
 
-    def __init__(self, dataset: str, folder: Path) -> None:
-        self.dataset, self.folder = dataset, folder
+    def __init__(self, dataset: str, folder: Path, on_stage: Callable[[str], None]) -> None:
+        self.dataset, self.folder, self.on_stage = dataset, folder, on_stage
         if not folder.exists():
             raise InputError(f"{folder}: there is no such folder; {dataset} needs the folder that holds its files")
         self._scratch = tempfile.TemporaryDirectory(prefix="tsdr-")
