@@ -198,6 +198,10 @@ def test_compare_shows_logged_answers_and_the_truth_and_goes_on_where_it_stopped
     on_a_log = tsdr("compare", simulated, "--methods", "naive", *arguments)
     assert "true_bce" not in on_a_log.out
     assert tsdr("compare", simulated, "--methods", "random-exposure", *arguments).code == 2
+    for wrong in ("naive,tsdrr", "naive,", "naive,tsdr:alhpa=1", "naive,tsdr:alpha=-1"):
+        refused = tsdr("compare", simulated, "--methods", wrong, *arguments, "--seed", "7")
+        assert refused.code == 2
+        assert "fold" not in refused.out, "nothing is trained before all methods are known to be"
 
 
 def test_audit_exits_with_1_for_a_leaking_model(tsdr: Callable[..., Run]) -> None:

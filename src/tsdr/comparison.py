@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tsdr.evaluation.crossval import Experiment, cross_validate
+from tsdr.evaluation.crossval import Experiment, check_method, cross_validate
 from tsdr.evaluation.records import Record
 from tsdr.report.progress import TrainingProgress, resumable
 from tsdr.report.terminal import show_records, show_truth
@@ -23,6 +23,8 @@ def compare(
     watch_bound: bool = False,
 ) -> list[Record]:
     """Cross-validate every method, and show what they reach: on logged answers and, if it is known, on the truth."""
+    for method in methods:
+        check_method(method, experiment, watch_bound)
     records: list[Record] = []
     for method in methods:
         folds = len(experiment.folds)

@@ -10,8 +10,8 @@ def test_one_row_per_student_and_time_and_the_set_of_skills_of_a_problem(tmp_pat
         '1,7,area,p1,1,200,"a note\nof two lines"',
         "1,7,perimeter,p1,1,200,same action",
         "1,7,noskill,p2,0,100,earlier",
-        "1,7,area,p3,1,300,",
-        "2,7,perimeter,p1,0,150,caf\xe9",
+        "1,7,area,p3,1,300.0,",
+        "2,7,caf\xe9,p1,0,150,",
         "2,7,area,p3,0,150,same time",
         "2,7,,p3,1,170,no skill",
         "2,7,area,p3,,180,no answer",
@@ -32,9 +32,9 @@ def test_one_row_per_student_and_time_and_the_set_of_skills_of_a_problem(tmp_pat
     }
     assert load("assistments17", tmp_path, minimum=1).frame.rows() == [
         ("1", "p2", "noskill", 0, 100),
-        ("1", "p1", "area~~perimeter", 1, 200),
+        ("1", "p1", "area~~caf\xe9~~perimeter", 1, 200),
         ("1", "p3", "area", 1, 300),
-        ("2", "p1", "area~~perimeter", 0, 150),
+        ("2", "p1", "area~~caf\xe9~~perimeter", 0, 150),
     ]
     assert account.share_right == 0.5
 

@@ -114,6 +114,9 @@ def test_refusals(tmp_path: Path) -> None:
         load("spansh", raw)
     with pytest.raises(InputError, match=r"ends in \.parquet"):
         prepare("spanish", raw, tmp_path / "log.csv")
+    for wrong in ({"sample": "everyone"}, {"unanswered": "wrnog"}):
+        with pytest.raises(InputError, match=r"wrnog|everyone"):
+            load("spanish", raw, **wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="at least 1"):
         load("spanish", raw, sample=0)
     with pytest.raises(InputError, match=r"no row of spanish is left.*160 student with fewer than 50 answers"):

@@ -87,3 +87,37 @@ def test_the_real_sample(real_raw: Path, tmp_path: Path) -> None:
 def test_a_folder_without_answers_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"neither files u1\.csv"):
         load("ednet", folder(tmp_path))
+
+
+def test_a_question_listed_twice_does_not_shift_the_others(tmp_path: Path) -> None:
+    raw = folder(tmp_path)
+    (raw / "KT1" / "u1.csv").write_text(HEADER + "1,1,q1,a,1\n2,2,q2,b,1\n")
+    path = raw / "Contents" / "questions.csv"
+    path.write_text(QUESTIONS + "q1,b1,e1,a,1,5;2,1\n")
+    assert load("ednet", raw, minimum=1).frame.select("concept", "correct").rows() == [("2~~5", 1), ("9", 1)]
+    path.write_text(QUESTIONS + "q1,b1,e1,d,1,5;2,1\n")
+    with pytest.raises(InputError, match="'q1' twice, with different answers"):
+        load("ednet", raw)
+
+
+def test_answers_without_a_solving_id_keep_their_times(tmp_path: Path) -> None:
+    raw = folder(tmp_path)
+    (raw / "KT1" / "u1.csv").write_text(HEADER + "100,,q1,a,1\n200,5000000000,q1,a,1\n300.0,s-7,q1,a,1\n")
+    assert load("ednet", raw, minimum=1).frame["time"].to_list() == [100, 200, 300]
+
+
+def test_unanswered_rows_do_not_fill_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = folder(tmp_path)
+    for student in range(30):
+        said = "a" if student % 3 == 0 else ""
+        (raw / "KT1" / f"u{student}.csv").write_text(HEADER + "".join(f"{i},{i},q1,{said},1\n" for i in range(6)))
+    monkeypatch.setattr("tsdr.datasets.ednet.FILES_AT_ONCE", 3)
+    assert len(load("ednet", raw, sample=8).students) == 8
+
+
+def test_a_table_and_files_of_students_are_not_mixed(tmp_path: Path) -> None:
+    raw = folder(tmp_path)
+    (raw / "KT1" / "u1.csv").write_text(HEADER)
+    (raw / "KT1" / "answers.csv").write_text(f"user_id,{HEADER}")
+    with pytest.raises(InputError, match="keep one kind"):
+        load("ednet", raw)

@@ -38,3 +38,17 @@ def test_the_real_contest_files_are_their_canonical_log(real_raw: Path) -> None:
     assert (len(log), len(log.students)) == (92_396, 1_325)
     assert (frame["question"].n_unique(), frame["concept"].n_unique()) == (2_299, 1_157)
     assert round(frame["correct"].cast(float).mean(), 3) == 0.742  # type: ignore[arg-type]
+
+
+def test_numbers_are_compared_as_numbers_and_notes_count_what_is_left(tmp_path: Path) -> None:
+    head = RELEASE.splitlines()[0]
+    rows = [
+        f"{student}{i};u{student};10;{'' if i == 0 else '10.0'};1;2015-01-01 10:0{i}:00;1;0;1;"
+        for student in range(4)
+        for i in range(6)
+    ]
+    (tmp_path / "answer.csv").write_text("\n".join([head, *rows]) + "\n")
+    account = prepare("slepemapy", tmp_path, tmp_path / "log.parquet", sample=2)
+    assert account.share_right == 1.0
+    assert account.notes == {'"I don\'t know", kept as a skipped offer': 2}
+    assert account.skipped == 2

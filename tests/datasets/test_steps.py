@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tsdr import InputError
+from tsdr import InputError, read_log
 from tsdr.datasets import load, prepare
 
 HEADER = "Row\tAnon Student Id\tProblem Name\tStep Name\tFirst Transaction Time\tCorrect First Attempt\tKC(Default)"
@@ -84,3 +84,69 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     write(tmp_path, ["a\t1\t2"], "Anon Student Id\tOutcome\tTime")
     with pytest.raises(InputError, match="no column of knowledge components"):
         load("datashop", tmp_path)
+
+
+def test_names_in_iso_8859_1_and_files_of_one_name(tmp_path: Path) -> None:
+    for folder, student in (("one", "b\xe9"), ("two", "c\xe9")):
+        (tmp_path / folder).mkdir()
+        row = f"1\t{student}\tP\tS\t2005-09-09 12:00:00.0\t1\tk"
+        (tmp_path / folder / "export.txt").write_bytes(f"{HEADER}\r\n{row}\r\n".encode("iso-8859-1"))
+    assert load("datashop", tmp_path, minimum=1).students == ("b\xe9", "c\xe9")
+
+
+def test_a_quote_in_a_table_of_tabs_is_a_character(tmp_path: Path) -> None:
+    steps = ['"Hello', '5" pipe', '"x" is', 'bye"']
+    raw = write(tmp_path, [f"{i}\ta\tP\t{step}\t2005-09-09 12:0{i}:00.0\t1\tk" for i, step in enumerate(steps)])
+    assert load("algebra05", raw, minimum=1).frame["question"].to_list() == [f"P / {step}" for step in steps]
+
+
+def test_components_in_repeated_columns_are_one_concept(tmp_path: Path) -> None:
+    header = "Anon Student Id\tTime\tProblem Name\tOutcome\tKC (M)\tKC Category (M)\tKC (M)\tKC (Other)"
+    raw = write(
+        tmp_path,
+        ["a\t2011-01-02T10:00:00Z\tP\tCORRECT\tk2\t\tk1\to", "a\t2011-01-02T09:00:00Z\tQ\tCORRECT\tk2\t\t\to"],
+        header,
+        "export.txt",
+    )
+    frame = load("datashop", raw, minimum=1).frame
+    assert frame.select("question", "concept").rows() == [("Q", "k2"), ("P", "k1~~k2")]
+
+
+def test_a_step_that_stands_there_twice_is_one(tmp_path: Path) -> None:
+    row = "1\ta\tP\tS\t2005-09-09 12:00:00.0\t1\tk"
+    raw = write(tmp_path, [row, row, row.replace("12:00", "12:01")], name="one.txt")
+    write(tmp_path, [row], name="two.txt")
+    account = prepare("datashop", raw, tmp_path / "log.parquet", minimum=1)
+    assert (account.read, account.dropped) == (4, {"the same step twice": 2})
+    with pytest.raises(InputError, match="expects one file"):
+        load("algebra05", raw)
+
+
+def test_what_no_log_can_hold_is_dropped_and_counted(tmp_path: Path) -> None:
+    raw = write(
+        tmp_path,
+        [
+            "1\ta\tP\tS\t2005-09-09 12:00:00.0\t1\t~~",
+            "2\ta\tP\tT\t9/21/11 17:35\t1\tk",
+            "3\ta\tP\tU\t2005-09-09 12:00:00.0\t1\tk",
+        ],
+    )
+    account = prepare("algebra05", raw, tmp_path / "log.parquet", minimum=1)
+    assert account.dropped == {"no skill": 1, "no time": 1}
+    assert len(read_log(tmp_path / "log.parquet")) == 1
+
+
+def test_statics_is_read_from_a_table_of_commas_too(tmp_path: Path) -> None:
+    header = "Anon Student Id,Problem Name,Step Name,First Transaction Time,First Attempt,KC (F2011)"
+    rows = ['a,P,"S, first",2011-09-21 17:35:12,correct,k', "a,P,T,2011-09-21 17:36:12,hint,k~~l"]
+    raw = write(tmp_path, rows, header, "AllData_student_step_2011F.csv")
+    account = prepare("statics", raw, tmp_path / "log.parquet", minimum=1)
+    assert account.notes == {"a hint, taken for a wrong answer": 1}
+    assert load("statics", raw, minimum=1).frame["question"].to_list() == ["P / S, first", "P / T"]
+
+
+def test_bridge06_takes_its_own_components(tmp_path: Path) -> None:
+    header = HEADER.replace("KC(Default)", "KC(SubSkills)\tKC(KTracedSkills)")
+    row = "1\ta\tP\tS\t2006-09-09 12:00:00.0\t1\tsub\ttraced"
+    raw = write(tmp_path, [row], header, "bridge_to_algebra_2006_2007_train.txt")
+    assert load("bridge06", raw, minimum=1).frame["concept"].to_list() == ["sub"]

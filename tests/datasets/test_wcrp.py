@@ -26,6 +26,13 @@ def test_lines_in_order_and_labels_by_line(tmp_path: Path) -> None:
     ]
 
 
+def test_a_byte_order_mark_is_no_part_of_a_name_and_an_empty_file_is_refused(tmp_path: Path) -> None:
+    raw = write(tmp_path, "\ufeff8 0 1\r\n8 1 0\r\n", "\ufeff5\r\n6\r\n")
+    assert load("spanish", raw, minimum=1).frame.select("student", "concept").rows() == [("8", "5"), ("8", "6")]
+    with pytest.raises(InputError, match="student item correct"):
+        load("spanish", write(tmp_path, "", "5\n"))
+
+
 def test_a_file_of_another_shape_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="student item correct"):
         load("spanish", write(tmp_path, "8,0,1\n8,2,0\n", "5\n"))

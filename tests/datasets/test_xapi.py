@@ -3,6 +3,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tsdr.datasets import load, prepare
 
 ANSWERED = "http://adlnet.gov/expapi/verbs/answered"
@@ -48,7 +50,38 @@ def test_statements(tmp_path: Path) -> None:
         "student with fewer than 1 answers": 1,
     }
     assert load("xapi", tmp_path, minimum=1).frame.rows() == [
+        ("https://school.example u", "q2", "algebra", 0, datetime(2024, 5, 1, 9, 0, 0, 500_000), False),
+        ("https://school.example u", "q1", "a~~b", 1, datetime(2024, 5, 1, 10), False),
         ("mailto:v@school.example", "q1", "a~~b", 1, datetime(2024, 5, 1, 14), False),
-        ("u", "q2", "algebra", 0, datetime(2024, 5, 1, 9, 0, 0, 500_000), False),
-        ("u", "q1", "a~~b", 1, datetime(2024, 5, 1, 10), False),
     ]
+
+
+def test_one_concept_a_question_and_a_statement_once(tmp_path: Path) -> None:
+    def with_skill(*skill: str | None) -> dict[str, Any]:
+        return {"id": "q1", "definition": {"extensions": {"https://school.example/skill": list(skill)}}}
+
+    first = statement("u", "q1", True, "2024-05-01T10:00:00Z", object=with_skill("b", "", None), id="s1")
+    second = statement("u", "q1", False, "2024-05-01T11:00:00Z", object=with_skill("a"), id="s2")
+    (tmp_path / "one.jsonl").write_text("\ufeff" + json.dumps(first) + "\n")
+    (tmp_path / "two.ndjson").write_text("\n".join(map(json.dumps, (first, second))) + "\n")
+    account = prepare("xapi", tmp_path, tmp_path / "log.parquet", minimum=1)
+    assert (account.read, account.dropped) == (3, {"the same statement twice": 1})
+    assert load("xapi", tmp_path, minimum=1).frame["concept"].to_list() == ["a~~b", "a~~b"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        json.dumps(
+            {"verb": {"id": ANSWERED}, "object": {"id": "q", "definition": {"extensions": ["x"]}}, "actor": "me"}
+        ),
+        '{"verb": ' + "9" * 5000 + "}",
+        '{"actor": {"name": "\\ud800"}, "verb": {"id": "answered"}}',
+        "null",
+    ],
+)
+def test_a_strange_line_is_counted_and_does_no_harm(line: str, tmp_path: Path) -> None:
+    good = json.dumps(statement("u", "q1", True, "2024-05-01T10:00:00Z"))
+    (tmp_path / "statements.jsonl").write_text(f"{line}\n{good}\n")
+    account = prepare("xapi", tmp_path, tmp_path / "log.parquet", minimum=1)
+    assert (account.read, sum(account.dropped.values()), account.counts.interactions) == (2, 1, 1)

@@ -180,3 +180,13 @@ def test_a_method_with_changed_options_is_a_run_of_its_own(sequences: Sequences,
     assert {record.method for record in changed} == {"tsdr:smoothness=0:alpha=1"}
     assert changed[0].options["debias"]["smoothness"] == 0
     assert plain[0].metrics != changed[0].metrics
+
+
+def test_other_folds_are_another_run(sequences: Sequences, tmp_path: Path) -> None:
+    first = run(sequences, tmp_path)
+    other = replace(
+        experiment(sequences, tmp_path), folds=Folds.by_student(sequences.student, 3, seed=OPTIONS.seed + 1)
+    )
+    again = list(cross_validate(other, backbone="dkt", options={"d": 8}, training=OPTIONS))
+    assert len(list(tmp_path.glob("*.json"))) == 6
+    assert [record.metrics for record in again] != [record.metrics for record in first]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import polars as pl
 
@@ -82,6 +82,8 @@ def _interactions(
 ) -> tuple[pl.DataFrame, Account]:
     if name not in SOURCES:
         raise InputError(f"there is no data set {name!r}; choose from {', '.join(SOURCES)}")
+    if (isinstance(sample, str) and sample not in ("paper", "all")) or unanswered not in get_args(Unanswered):
+        raise InputError(f'sample is a number, "paper" or "all", not {sample!r}; unanswered not {unanswered!r}')
     if minimum < 1 or (isinstance(sample, int) and sample < 1):
         raise InputError(f"minimum and sample are at least 1, not {minimum} and {sample}")
     source = SOURCES[name]

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from tsdr.datasets.account import Account, Counts
-from tsdr.datasets.interactions import Preparation, blank, flag, skill_sets, without
+from tsdr.datasets.interactions import Preparation, blank, flag, skill_sets, whole_number, without
 from tsdr.datasets.raw import RawFolder
 from tsdr.datasets.source import Source
 
@@ -45,7 +45,7 @@ def _attempts(raw: RawFolder, path: Path, names: Mapping[str, str], account: Acc
     """The rows of a file that say who answered what, when, how, and with which skill."""
     rows = raw.collect(raw.table([path], list(names)).rename(names))
     account.read = rows.height
-    rows = rows.with_columns(correct=flag("answer"), time=pl.col("time").cast(pl.Int64, strict=False))
+    rows = rows.with_columns(correct=flag("answer"), time=whole_number("time"))
     return without(
         rows,
         account,

@@ -11,8 +11,8 @@ from pathlib import Path
 import polars as pl
 
 from tsdr.datasets.account import Account, Counts
-from tsdr.datasets.interactions import JOINER, Preparation, by_name, by_student, without
-from tsdr.datasets.raw import RawFolder, header
+from tsdr.datasets.interactions import JOINER, Preparation, by_name, by_student, whole_number, without
+from tsdr.datasets.raw import RawFolder
 from tsdr.datasets.source import Source
 from tsdr.errors import InputError
 
@@ -26,13 +26,17 @@ def read(raw: RawFolder, options: Preparation, account: Account) -> pl.DataFrame
     """Every file, or, for a sample of students, files in random order until there are enough students."""
     questions = _questions(raw)
     others = [path for path in raw.find("*.csv") if not _is_a_student(path)]
-    tables = [path for path in others if "user_id" in header(raw.utf8(path), ",")]
+    tables = [path for path in others if "user_id" in raw.header(path, ",")]
+    if tables and len(others) < len(raw.find("*.csv")):
+        raise InputError(
+            f"{raw.folder}: has a table with user_id, {tables[0].name}, and files of students; keep one kind"
+        )
     if tables:
-        rows = raw.collect(_small(raw.table(tables, ["user_id", *ANSWER]).rename({"user_id": "student"})))
+        answers = raw.table(tables, ["user_id", *ANSWER]).rename({"user_id": "student"})
+        rows = _judged(raw.collect(_small(answers)), questions)
     else:
-        rows = pl.concat(_of_students(raw, options, account))
+        rows = pl.concat(_of_students(raw, questions, options, account))
     account.read = rows.height
-    rows = _judged(rows, questions)
     rows = without(
         rows,
         account,
@@ -45,7 +49,8 @@ def read(raw: RawFolder, options: Preparation, account: Account) -> pl.DataFrame
         },
     ).select("student", "question", "concept", "time", "solving", correct=CORRECT)
     again = ~pl.struct("student", "time", "solving", "question").is_first_distinct()
-    together = pl.col("time").min().over("student", "solving")
+    alone = pl.col("solving").is_null()
+    together = pl.when(alone).then(pl.col("time")).otherwise(pl.col("time").min().over("student", "solving"))
     return pl.concat(
         without(part, account, {"the same answer twice": again}).with_columns(time=together).drop("solving")
         for part in by_student(rows, ROWS_AT_ONCE)
@@ -57,14 +62,20 @@ def _questions(raw: RawFolder) -> pl.DataFrame:
     tags = pl.col("tags").str.split(";").list.eval(pl.element().str.strip_chars().filter(pl.element() != "-1"))
     named = tags.list.unique().list.sort().list.join(JOINER)
     table = raw.table([raw.one("questions.csv")], ["question_id", "correct_answer", "tags"])
-    return raw.collect(table).select(
+    rows = raw.collect(table).unique(maintain_order=True)
+    twice = rows.filter(pl.col("question_id").is_duplicated())["question_id"]
+    if len(twice):
+        raise InputError(f"{raw.folder}: questions.csv has question {twice[0]!r} twice, with different answers or tags")
+    return rows.select(
         pl.col("question_id").alias("question"),
         pl.col("correct_answer").str.strip_chars().cast(pl.Categorical).alias("right"),
         pl.when(named != "").then(named).cast(pl.Categorical).alias("concept"),
     )
 
 
-def _of_students(raw: RawFolder, options: Preparation, account: Account) -> Iterator[pl.DataFrame]:
+def _of_students(
+    raw: RawFolder, questions: pl.DataFrame, options: Preparation, account: Account
+) -> Iterator[pl.DataFrame]:
     files = [path for path in raw.find("u*.csv") if _is_a_student(path)]
     if not files:
         raise InputError(f"{raw.folder}: has neither files u1.csv, u2.csv, ... nor a table with a user_id column")
@@ -83,8 +94,9 @@ def _of_students(raw: RawFolder, options: Preparation, account: Account) -> Iter
         paths = [path for student in students[at : at + FILES_AT_ONCE] for path in by_student[student]]
         answers = raw.table(paths, list(ANSWER), file_name="path")
         student = pl.col("path").str.extract(r"(u\d+)\.csv$")
-        rows = raw.collect(_small(answers.with_columns(student=student)))
-        enough += int((rows["student"].value_counts()["count"] >= options.minimum).sum())
+        rows = _judged(raw.collect(_small(answers.with_columns(student=student))), questions)
+        usable = rows.drop_nulls(["student", "time", "said", "right", "concept"])
+        enough += int((usable["student"].value_counts()["count"] >= options.minimum).sum())
         yield rows
 
 
@@ -98,8 +110,8 @@ def _small(answers: pl.LazyFrame) -> pl.LazyFrame:
         pl.col("student").cast(pl.Categorical),
         pl.col("question_id").cast(pl.Categorical).alias("question"),
         pl.col("user_answer").cast(pl.Categorical).alias("said"),
-        pl.col("timestamp").cast(pl.Int64, strict=False).alias("time"),
-        pl.col("solving_id").cast(pl.Int32, strict=False).alias("solving"),
+        whole_number("timestamp").alias("time"),
+        pl.col("solving_id").cast(pl.Int64, strict=False).alias("solving"),
     )
 
 

@@ -12,6 +12,17 @@ from tsdr.datasets.account import Account
 
 Unanswered = Literal["wrong", "skipped", "drop"]
 JOINER = "~~"  # between the skills of a set
+DATE_TIMES = (
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y-%m-%d %H:%M",
+    "%Y/%m/%d %H:%M:%S%.f",
+    "%Y/%m/%d %H:%M",
+    "%m/%d/%Y %H:%M:%S",
+    "%m/%d/%Y %H:%M",
+)
+ZONED = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z")
+NOTE = "note: "  # begins the name of a column that marks rows which are kept, and taken for something
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,19 @@ def flag(column: str) -> pl.Expr:
     return pl.when(text.is_in(right)).then(1).when(text.is_in(wrong)).then(0).cast(pl.Int8)
 
 
+def whole_number(column: str) -> pl.Expr:
+    """A whole number from text, also from text like 12.0; exact up to 2^53."""
+    return pl.col(column).cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
+
+
+def date_time(column: str) -> pl.Expr:
+    """A date-time from text in any of the formats that exports write; null where it fits none."""
+    text = pl.col(column).str.strip_chars()
+    zoned = [text.str.to_datetime(form, strict=False, time_unit="us", time_zone="UTC") for form in ZONED]
+    plain = [text.str.to_datetime(form, strict=False, time_unit="us") for form in DATE_TIMES]
+    return pl.coalesce(*plain, *(time.dt.replace_time_zone(None) for time in zoned))
+
+
 def skill_sets(frame: pl.DataFrame, separator: str | None) -> pl.DataFrame:
     """Give every question ONE concept: the set of all skills that were ever logged with it.
 
@@ -72,7 +96,9 @@ def by_name(names: pl.Series, values: Callable[[pl.Series], pl.Series]) -> pl.Se
     place = np.full(int(known.to_physical().max() or 0) + 2, -1, dtype=np.int64)  # type: ignore[arg-type]
     place[known.to_physical().to_numpy()] = np.arange(len(known))
     found = pl.Series(place[names.to_physical().fill_null(len(place) - 1).to_numpy()])
-    return values(known.cast(pl.String)).gather(found.replace(-1, None))
+    found_values = values(known.cast(pl.String))
+    assert len(found_values) == len(known), "one value a name"
+    return found_values.gather(found.replace(-1, None))
 
 
 def finish(frame: pl.DataFrame, account: Account, options: Preparation) -> pl.DataFrame:
@@ -80,6 +106,7 @@ def finish(frame: pl.DataFrame, account: Account, options: Preparation) -> pl.Da
 
     Students become an enumeration in the order of their names, which is small, and quick to sort by.
     """
+    frame = without(frame, account, _unfit(frame))
     rank, names = _ranks(frame["student"])
     answers = np.bincount(rank[frame["correct"].is_not_null().to_numpy()], minlength=len(names))
     enough = answers >= options.minimum
@@ -92,9 +119,21 @@ def finish(frame: pl.DataFrame, account: Account, options: Preparation) -> pl.Da
     account.drop(f"student outside the sample of {options.sample or 0:,}", int((enough & ~chosen)[rank].sum()))
     student = pl.Series("student", rank).cat.to(pl.Enum(names))
     ordered = frame.with_columns(student).filter(chosen[rank]).sort("student", "time", maintain_order=True)
+    for name in ordered.columns:
+        if name.startswith(NOTE):
+            account.note(name.removeprefix(NOTE), int(ordered[name].sum()))
     account.close(ordered)
     columns = ["student", "question", "concept", "correct", "time"]
     return ordered.select([*columns, "skipped"] if "skipped" in ordered.columns else columns)
+
+
+def _unfit(frame: pl.DataFrame) -> dict[str, pl.Expr]:
+    """What no log can hold, whatever the source: no id, or a year of two digits."""
+    rules = {}
+    for column, what in {"student": "no student", "question": "no question", "concept": "no skill"}.items():
+        rules[what] = blank(column) if frame[column].dtype == pl.String else pl.col(column).is_null()
+    early = pl.col("time").dt.year() < 1000 if frame["time"].dtype == pl.Datetime else pl.lit(False)
+    return rules | {"no time": pl.col("time").is_null() | early}
 
 
 def by_student(frame: pl.DataFrame, rows: int) -> Iterator[pl.DataFrame]:

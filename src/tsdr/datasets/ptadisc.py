@@ -4,13 +4,15 @@ A course's folder has `response_log.csv` and `problem_info.csv`. A flat table ma
 """
 
 from functools import partial
+from pathlib import Path
 
 import polars as pl
 
 from tsdr.datasets.account import Account, Counts
-from tsdr.datasets.interactions import Preparation, blank, skill_sets, without
-from tsdr.datasets.raw import RawFolder, header
+from tsdr.datasets.interactions import Preparation, blank, date_time, skill_sets, without
+from tsdr.datasets.raw import RawFolder
 from tsdr.datasets.source import Source
+from tsdr.errors import InputError
 
 FLAT = {
     "user_id_new": "student",
@@ -32,13 +34,14 @@ INFO = {"problem_set_problem_id": "item", "problem_id": "question", "knowledge_i
 
 def read(raw: RawFolder, options: Preparation, account: Account, *, course: str) -> pl.DataFrame:
     """All right is right, all wrong is wrong; what got a part of the score is dropped, as in the paper."""
-    flat = [path for path in raw.find(f"*{course}*.csv", "*.csv") if set(FLAT) <= set(header(raw.utf8(path), ","))]
-    if flat:
-        rows = raw.collect(raw.table(flat, list(FLAT)).rename(FLAT))
-        rows = rows.with_columns(id=pl.lit(None, dtype=pl.String), full=pl.lit("1"), status=pl.lit(""))
+    flat = _flat_table(raw, course)
+    if flat is not None:
+        rows = raw.collect(raw.table([flat], list(FLAT)).rename(FLAT))
+        rows = rows.with_columns(id=pl.lit(None, dtype=pl.String), item="question", full=pl.lit("1"), status=pl.lit(""))
     else:
-        log = raw.table([raw.one("response_log.csv")], list(LOG)).rename(LOG)
-        info = raw.table([raw.one("problem_info.csv")], list(INFO)).rename(INFO)
+        log = raw.table([raw.one(f"*{course}*/response_log.csv", "response_log.csv")], list(LOG)).rename(LOG)
+        path = raw.one(f"*{course}*/problem_info.csv", "problem_info.csv")
+        info = raw.table([path], list(INFO)).rename(INFO)
         problems = info.group_by("item", maintain_order=True).agg(
             pl.col("question").first(), pl.col("skill").drop_nulls().unique().str.join("_"), pl.col("full").first()
         )
@@ -48,9 +51,7 @@ def read(raw: RawFolder, options: Preparation, account: Account, *, course: str)
     accepted = pl.col("status").str.strip_chars().str.to_uppercase() == "ACCEPTED"
     rows = rows.with_columns(
         correct=pl.when(accepted | (score >= full)).then(1).when(score <= 0).then(0).cast(pl.Int8),
-        time=pl.coalesce(
-            *(pl.col("time").str.to_datetime(form, strict=False, time_unit="us") for form in TIME_FORMATS)
-        ),
+        time=date_time("time"),
     )
     rows = without(
         rows,
@@ -62,13 +63,21 @@ def read(raw: RawFolder, options: Preparation, account: Account, *, course: str)
             "no score": score.is_null(),
             "a part of the score": pl.col("correct").is_null(),
             "no time": pl.col("time").is_null(),
-            "the same submission twice": pl.col("id").is_not_null() & ~pl.col("id").is_first_distinct(),
         },
     )
+    again = pl.col("id").is_not_null() & ~pl.struct("id", "item").is_first_distinct()
+    rows = without(rows, account, {"the same submission twice": again})
     return skill_sets(rows.select("student", "question", "skill", "correct", "time"), "_")
 
 
-TIME_FORMATS = ("%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
+def _flat_table(raw: RawFolder, course: str) -> Path | None:
+    """The flat table that is named after the course, or else the only one that there is."""
+    flat = [path for path in raw.find("*.csv") if set(FLAT) <= set(raw.header(path, ","))]
+    named = [path for path in flat if course in path.stem.lower()]
+    if len(named or flat) > 1:
+        names = ", ".join(path.name for path in flat[:4])
+        raise InputError(f"{raw.folder}: which of {names} is {course}? Name that file instead of the folder")
+    return next(iter(named or flat), None)
 
 
 def _course(name: str, what: str, paper: Counts, sample: int | None = None) -> Source:

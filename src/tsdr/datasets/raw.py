@@ -20,6 +20,7 @@ class RawFolder:
         if not folder.exists():
             raise InputError(f"{folder}: there is no such folder; {dataset} needs the folder that holds its files")
         self._scratch = tempfile.TemporaryDirectory(prefix="tsdr-")
+        self._texts: dict[Path, Path] = {}
 
     def __enter__(self) -> "RawFolder":
         return self
@@ -57,25 +58,44 @@ class RawFolder:
             names = ", ".join(str(path.relative_to(self.folder)) for path in found[:4])
             raise InputError(
                 f"{self.folder}: {self.dataset} expects one file {' or '.join(patterns)}, and there are {len(found)}: "
-                f"{names}; name one of them instead of the folder"
+                f"{names}; name the folder that holds the right one, with the files that belong to it"
             )
         return found[0]
 
     def utf8(self, path: Path) -> Path:
         """The file itself, or, where it is not UTF-8, a copy read as ISO-8859-1, as old exports are."""
-        decoder = codecs.getincrementaldecoder("utf-8")()
+        if path not in self._texts:
+            self._texts[path] = path if _is_utf8(path) else self._copy(path)
+        return self._texts[path]
+
+    def _copy(self, path: Path) -> Path:
+        copy = Path(self._scratch.name) / str(len(self._texts)) / path.name
+        copy.parent.mkdir()
         try:
-            with path.open("rb") as file:
-                while chunk := file.read(CHUNK):
-                    decoder.decode(chunk)
-                decoder.decode(b"", final=True)
-            return path
-        except UnicodeDecodeError:
-            copy = Path(self._scratch.name) / path.name
             with path.open("rb") as file, copy.open("wb") as out:
                 while chunk := file.read(CHUNK):
                     out.write(chunk.decode("iso-8859-1").encode())
-            return copy
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be copied to {copy} to read it ({error.strerror}); make room there"
+            ) from error
+        return copy
+
+    def header(self, path: Path, separator: str) -> list[str]:
+        """The names of the columns of a text file, repeated ones numbered; none if it is empty."""
+        with self.utf8(path).open(encoding="utf-8-sig") as file:
+            line = file.readline().rstrip("\r\n")
+        names = [name.strip().strip('"') for name in line.split(separator)] if line else []
+        seen: dict[str, int] = {}
+        for place, name in enumerate(names):
+            if name in seen:
+                names[place] = f"{name}_duplicated_{seen[name] - 1}"
+            seen[name] = seen.get(name, 0) + 1
+        return names
+
+    def separator(self, path: Path) -> str:
+        """What separates the columns of an export that may be of either kind: a tab, or else a comma."""
+        return "\t" if len(self.header(path, "\t")) > 1 else ","
 
     def table(
         self, paths: Sequence[Path], columns: Sequence[str], *, separator: str = ",", file_name: str | None = None
@@ -84,24 +104,30 @@ class RawFolder:
 
         A file without one of the columns is refused. `file_name` names a column for the path of each row's file.
         """
-        texts = [self.utf8(path) for path in paths]
-        for path, text in zip(paths, texts, strict=True):
-            found = header(text, separator)
+        headers = [tuple(self.header(path, separator)) for path in paths]
+        for path, found in zip(paths, headers, strict=True):
             missing = [name for name in columns if name not in found]
             if missing:
                 raise InputError(
                     f"{path}: column {missing[0]!r} is missing, so it is not a file of {self.dataset}; it has "
-                    f"{', '.join(map(repr, found[:12]))}"
+                    f"{', '.join(map(repr, found[:12])) or 'no columns'}"
                 )
-        frames = pl.scan_csv(
-            [str(text) for text in texts],
-            separator=separator,
-            infer_schema=False,
-            glob=False,
-            include_file_paths=file_name,
-            extra_columns="ignore",
+        alike = [[self.utf8(path) for path in paths]]
+        if len(set(headers)) > 1:
+            alike = [[path] for path in alike[0]]
+        wanted = [*columns, *([file_name] if file_name else [])]
+        return pl.concat(
+            pl.scan_csv(
+                [str(path) for path in texts],
+                separator=separator,
+                # What people write in a tab-separated table may have quotes in it, and they are not there to quote.
+                quote_char=None if separator == "\t" else '"',
+                infer_schema=False,
+                glob=False,
+                include_file_paths=file_name,
+            ).select(wanted)
+            for texts in alike
         )
-        return frames.select([*columns, *([file_name] if file_name else [])])
 
     def collect(self, frame: pl.LazyFrame) -> pl.DataFrame:
         """Read what was asked for, or refuse the file with the reason."""
@@ -114,8 +140,13 @@ class RawFolder:
             ) from error
 
 
-def header(path: Path, separator: str) -> list[str]:
-    """The names of the columns of a text file; none if it is empty."""
-    with path.open(encoding="utf-8") as file:
-        line = file.readline().lstrip("\ufeff").rstrip("\r\n")
-    return [name.strip().strip('"') for name in line.split(separator)] if line else []
+def _is_utf8(path: Path) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                decoder.decode(chunk)
+            decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True

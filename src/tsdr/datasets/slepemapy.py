@@ -7,8 +7,8 @@ failures, and so creates the very selection that this project is about: by defau
 import polars as pl
 
 from tsdr.datasets.account import Account, Counts
-from tsdr.datasets.interactions import Preparation, blank, without
-from tsdr.datasets.raw import RawFolder, header
+from tsdr.datasets.interactions import NOTE, Preparation, blank, date_time, whole_number, without
+from tsdr.datasets.raw import RawFolder
 from tsdr.datasets.source import Source
 
 
@@ -22,23 +22,22 @@ def read(raw: RawFolder, options: Preparation, account: Account) -> pl.DataFrame
         rows,
         account,
         {
-            "no student or place": blank("student") | blank("concept"),
+            "no student or place": blank("student") | pl.col("concept").is_null(),
             "no type of question": blank("kind"),
             "no time": pl.col("time").is_null(),
-            "the same answer twice": ~pl.col("id").is_first_distinct() & pl.col("id").is_not_null(),
         },
     )
+    rows = without(rows, account, {"the same answer twice": ~pl.col("id").is_first_distinct()})
     unknown = pl.col("said").is_null()
     right = (pl.col("said") == pl.col("concept")).cast(pl.Int8)
-    count = rows.select(unknown.sum()).item()
     if options.unanswered == "drop":
         rows = without(rows, account, {'"I don\'t know", which the paper drops': unknown})
-        return rows.with_columns(correct=right).drop("id", "kind", "said")
+        return rows.with_columns(correct=right)
     if options.unanswered == "wrong":
-        account.note('"I don\'t know", taken for a wrong answer', count)
-        return rows.with_columns(correct=right.fill_null(0)).drop("id", "kind", "said")
-    account.note('"I don\'t know", kept as a skipped offer', count)
-    return rows.with_columns(correct=right, skipped=unknown).drop("id", "kind", "said")
+        mark = unknown.alias(f'{NOTE}"I don\'t know", taken for a wrong answer')
+        return rows.with_columns(mark, correct=right.fill_null(0))
+    mark = unknown.alias(f'{NOTE}"I don\'t know", kept as a skipped offer')
+    return rows.with_columns(mark, correct=right, skipped=unknown)
 
 
 def _release(raw: RawFolder) -> pl.DataFrame:
@@ -51,9 +50,7 @@ def _release(raw: RawFolder) -> pl.DataFrame:
         "inserted": "time",
     }
     table = raw.table([raw.one("answer.csv")], list(names), separator=";").rename(names)
-    said = pl.when(blank("said")).then(None).otherwise(pl.col("said").str.strip_chars())
-    time = pl.col("time").str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False, time_unit="us")
-    return raw.collect(table.with_columns(said=said, time=time))
+    return raw.collect(table.with_columns(_place("concept"), _place("said"), time=date_time("time")))
 
 
 def _contest(raw: RawFolder) -> pl.DataFrame:
@@ -63,18 +60,23 @@ def _contest(raw: RawFolder) -> pl.DataFrame:
     """
     names = {"student": "student", "place": "concept", "answer": "said", "qtype": "kind"}
     columns = [*names, "correct", "rtime"]
-    paths = [path for path in raw.need("data-first*.csv", "*.csv") if "qtype" in header(raw.utf8(path), ",")]
+    paths = [path for path in raw.need("data-first*.csv", "*.csv") if "qtype" in raw.header(path, ",")]
     rows = raw.collect(raw.table(paths or raw.need("data-first*.csv"), columns, file_name="path"))
     time_in_file = pl.int_range(pl.len()).over([*columns, "path"])
     rows = rows.with_columns(id=pl.concat_str([*columns, time_in_file], separator=" ", ignore_nulls=True))
     return rows.rename(names).select(
         "student",
-        "concept",
+        _place("concept"),
         "id",
-        said=pl.when(~(blank("said") | (pl.col("said") == "-1"))).then(pl.col("said")),
+        said=pl.when(_place("said") != "-1").then(_place("said")),
         kind=pl.col("kind").str.slice(0, 1),
         time=pl.int_range(pl.len()),
     )
+
+
+def _place(column: str) -> pl.Expr:
+    """The number of a place as text; null where there is none."""
+    return whole_number(column).cast(pl.String).alias(column)
 
 
 SOURCES = [

@@ -10,39 +10,49 @@ from pathlib import Path
 import polars as pl
 
 from tsdr.datasets.account import Account, Counts
-from tsdr.datasets.interactions import JOINER, Preparation, blank, flag, skill_sets, without
-from tsdr.datasets.raw import RawFolder, header
+from tsdr.datasets.interactions import (
+    JOINER,
+    NOTE,
+    Preparation,
+    blank,
+    date_time,
+    flag,
+    skill_sets,
+    whole_number,
+    without,
+)
+from tsdr.datasets.raw import RawFolder
 from tsdr.datasets.source import Source
 from tsdr.errors import InputError
 
 STUDENT, PROBLEM, STEP = "Anon Student Id", "Problem Name", "Step Name"
 RESULTS = ("Correct First Attempt", "First Attempt", "Outcome")
 TIMES = ("First Transaction Time", "Time", "Step Start Time")
-TIME_FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y/%m/%d %H:%M:%S%.f", "%m/%d/%Y %H:%M")
-ATTEMPT = "Attempt At Step"
+ATTEMPT, VIEW, TRANSACTION = "Attempt At Step", "Problem View", "Transaction Id"
 
 
 def read(raw: RawFolder, options: Preparation, account: Account, *, patterns: tuple[str, ...], kc: str) -> pl.DataFrame:
     """First attempts at steps that have a knowledge component of the model `kc` (the first model, if it is empty)."""
-    paths = raw.need(*patterns)
-    found = header(raw.utf8(paths[0]), "\t")
-    result, time = (_first(raw, paths[0], found, names) for names in (RESULTS, TIMES))
-    models = [name for name in found if name.replace("KC (", "KC(").startswith(f"KC({kc}")]
-    if not models:
-        raise InputError(f"{paths[0]}: has no column of knowledge components, KC({kc or '...'}); {_has(found)}")
-    optional = [name for name in (ATTEMPT, PROBLEM, STEP) if name in found]
-    columns = [STUDENT, result, time, models[0], *optional]
-    rows = raw.collect(raw.table(paths, columns, separator="\t")).rename(
-        {STUDENT: "student", result: "answer", time: "time", models[0]: "skill"}
-    )
+    paths = raw.need(*patterns) if kc == "" else [raw.one(*patterns)]
+    separator = raw.separator(paths[0])
+    found = raw.header(paths[0], separator)
+    result, time = (_first(paths[0], found, names) for names in (RESULTS, TIMES))
+    skills = _components(paths[0], found, kc)
+    optional = [name for name in (PROBLEM, STEP, VIEW, ATTEMPT, TRANSACTION) if name in found]
+    rows = raw.collect(raw.table(paths, [STUDENT, result, time, *skills, *optional], separator=separator))
     account.read = rows.height
-    named = [name for name in (PROBLEM, STEP) if name in found]
-    rows = rows.with_columns(
-        question=pl.concat_str([pl.col(name).fill_null("") for name in named], separator=" / ")
-        if named
-        else pl.col("skill"),
-        correct=flag("answer"),
-        time=_times(rows["time"]),
+    named = [pl.col(name).fill_null("") for name in (PROBLEM, STEP) if name in found]
+    parts = [pl.when(~blank(name)).then(pl.col(name)) for name in skills]
+    skill = pl.concat_str(parts, separator=JOINER, ignore_nulls=True)
+    hint = pl.col(result).str.strip_chars().str.to_lowercase() == "hint"
+    rows = rows.select(
+        *optional,
+        pl.col(STUDENT).alias("student"),
+        pl.concat_str(named, separator=" / ").alias("question") if named else skill.alias("question"),
+        skill.alias("skill"),
+        flag(result).alias("correct"),
+        hint.alias(f"{NOTE}a hint, taken for a wrong answer"),
+        date_time(time).alias("time"),
     )
     rules = {
         "no student": blank("student"),
@@ -50,38 +60,40 @@ def read(raw: RawFolder, options: Preparation, account: Account, *, patterns: tu
         "no knowledge component": blank("skill"),
     }
     if ATTEMPT in found:
-        rules["later attempt at the step"] = pl.col(ATTEMPT).cast(pl.Int64, strict=False) > 1
-    rows = _order(without(rows, account, rules), account)
-    hints = int(rows["answer"].str.to_lowercase().str.contains("hint").sum())
-    account.note("a hint, taken for a wrong answer", hints)
-    return skill_sets(rows.drop("answer", *optional), JOINER)
+        rules["later attempt at the step"] = whole_number(ATTEMPT) > 1
+    rows = without(rows, account, rules)
+    key = [TRANSACTION] if TRANSACTION in found else ["student", "question", "time", *({VIEW} & set(found))]
+    known = pl.col(TRANSACTION if TRANSACTION in found else "time").is_not_null()
+    rows = without(rows, account, {"the same step twice": known & ~pl.struct(key).is_first_distinct()})
+    return skill_sets(_in_order(rows), JOINER)
 
 
-def _first(raw: RawFolder, path: Path, found: list[str], names: tuple[str, ...]) -> str:
+def _first(path: Path, found: list[str], names: tuple[str, ...]) -> str:
     for name in names:
         if name in found:
             return name
     raise InputError(f"{path}: has none of the columns {', '.join(names)}; {_has(found)}")
 
 
+def _components(path: Path, found: list[str], kc: str) -> list[str]:
+    """The columns of a model's components: an export of transactions repeats the column, once a component."""
+    models = [name for name in found if name.replace("KC (", "KC(").startswith(f"KC({kc}")]
+    if not models:
+        raise InputError(f"{path}: has no column of knowledge components, KC({kc or '...'}); {_has(found)}")
+    return [name for name in models if name == models[0] or name.startswith(f"{models[0]}_duplicated_")]
+
+
 def _has(found: list[str]) -> str:
     return f"it has {', '.join(map(repr, found[:20]))}"
 
 
-def _times(text: pl.Series) -> pl.Series:
-    """The reading that fits most rows; null where a time is blank or cannot be read."""
-    readings = [text.str.to_datetime(form, strict=False, time_unit="us") for form in TIME_FORMATS]
-    return min(readings, key=lambda reading: reading.null_count())
-
-
-def _order(rows: pl.DataFrame, account: Account) -> pl.DataFrame:
+def _in_order(rows: pl.DataFrame) -> pl.DataFrame:
     """A row without a time keeps its place: it takes the time of the student's row before it in the file."""
-    absent = int(rows["time"].is_null().sum())
-    account.note("no time, so the place in the file stands for it", absent)
-    if absent == rows.height:
-        return rows.with_columns(time=pl.int_range(pl.len()))
+    absent = pl.col("time").is_null()
     filled = pl.col("time").forward_fill().backward_fill().over("student").fill_null(pl.datetime(1970, 1, 1))
-    return rows.with_columns(time=filled)
+    if rows["time"].null_count() == rows.height:
+        filled = pl.int_range(pl.len())
+    return rows.with_columns(absent.alias(f"{NOTE}no time, so the place in the file stands for it"), time=filled)
 
 
 KDD = "pslcdatashop.web.cmu.edu/KDDCup"
@@ -92,7 +104,7 @@ SOURCES = [
         published=KDD,
         terms="free for research after registration; cite the challenge (Stamper et al., 2010)",
         files="*algebra_2005_2006_train*.txt, tab-separated, with KC(Default)",
-        read=partial(read, patterns=("*algebra_2005_2006_train*.txt", "*kddcup*.txt", "*.txt"), kc="Default"),
+        read=partial(read, patterns=("*algebra_2005_2006_train*.txt", "*.txt"), kc="Default"),
         paper=Counts(571, 173_113, 271, 607_014),
     ),
     Source(

@@ -12,13 +12,13 @@ from tsdr.errors import InputError
 def read(raw: RawFolder, options: Preparation, account: Account) -> pl.DataFrame:
     """Answers and expert labels; there are no times, so the order of the lines stands for them."""
     answers = raw.utf8(raw.one("*spanish_dataset*.txt"))
-    labels = raw.utf8(raw.one("*spanish_expert_labels*.txt")).read_text().split("\n")
-    rows = pl.DataFrame({"line": answers.read_text().splitlines()})
+    labels = raw.utf8(raw.one("*spanish_expert_labels*.txt")).read_text("utf-8-sig").split("\n")
+    rows = pl.DataFrame({"line": answers.read_text("utf-8-sig").splitlines()}, schema={"line": pl.String})
     rows = rows.filter(pl.col("line").str.strip_chars() != "")
     account.read = rows.height
     parts = pl.col("line").str.strip_chars().str.split_exact(pl.lit(" "), 2)
     rows = rows.select(parts.struct.rename_fields(["student", "question", "answer"]).struct.unnest())
-    if rows.filter(pl.col("answer").is_null()).height == rows.height:
+    if rows["answer"].null_count() == rows.height:
         raise InputError(
             f"{raw.folder}: the lines of {answers.name} are not `student item correct`, with spaces between"
         )

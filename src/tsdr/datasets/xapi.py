@@ -11,37 +11,35 @@ from typing import Any
 import polars as pl
 
 from tsdr.datasets.account import Account
-from tsdr.datasets.interactions import JOINER, Preparation, without
+from tsdr.datasets.interactions import JOINER, Preparation, date_time, skill_sets, without
 from tsdr.datasets.raw import RawFolder
 from tsdr.datasets.source import Source
 
 CONCEPT_NAMES = ("concept", "concepts", "skill", "skills", "kc", "kcs", "knowledge-component", "knowledge-components")
 AROUND = ("category", "grouping", "parent")
-COLUMNS = ("problem", "student", "question", "concept", "correct", "time", "skipped")
+COLUMNS = ("problem", "id", "student", "question", "skill", "correct", "time", "skipped")
 
 
 def read(raw: RawFolder, options: Preparation, account: Account) -> pl.DataFrame:
     """Every line of every file; statements with another verb are counted and left out."""
-    lines = (line for path in raw.need("*.jsonl", "*.ndjson", "*.json") for line in _lines(raw, path))
+    raw.need("*.jsonl", "*.ndjson", "*.json")
+    paths = [path for pattern in ("*.jsonl", "*.ndjson", "*.json") for path in raw.find(pattern)]
     rows = pl.DataFrame(
-        [_statement(line) for line in lines],
-        schema=dict(zip(COLUMNS, (*(pl.String,) * 4, pl.Int8, pl.String, pl.Boolean), strict=True)),
+        [_statement(line) for path in paths for line in _lines(raw, path)],
+        schema=dict(zip(COLUMNS, (*(pl.String,) * 5, pl.Int8, pl.String, pl.Boolean), strict=True)),
         orient="row",
     )
     account.read = rows.height
-    time = pl.coalesce(
-        pl.col("time").str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%#z", strict=False, time_unit="us", time_zone="UTC"),
-        pl.col("time").str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", strict=False, time_unit="us", time_zone="UTC"),
-    )
-    rows = rows.with_columns(time=time.dt.replace_time_zone(None))
+    rows = rows.with_columns(time=date_time("time"))
     rules = {reason: pl.col("problem") == reason for reason in rows["problem"].drop_nulls().unique().sort()}
-    rules["no timestamp"] = pl.col("time").is_null()
-    rows = without(rows, account, rules).drop("problem")
+    rows = without(rows, account, rules | {"no timestamp": pl.col("time").is_null()})
+    again = pl.col("id").is_not_null() & ~pl.col("id").is_first_distinct()
+    rows = skill_sets(without(rows, account, {"the same statement twice": again}), JOINER)
     return rows if rows["skipped"].any() else rows.drop("skipped")
 
 
 def _lines(raw: RawFolder, path: Any) -> Iterator[str]:
-    with raw.utf8(path).open(encoding="utf-8") as file:
+    with raw.utf8(path).open(encoding="utf-8-sig") as file:
         yield from (line for line in file if line.strip())
 
 
@@ -53,7 +51,9 @@ def _statement(line: str) -> tuple[Any, ...]:
 
     try:
         said = json.loads(line)
-    except json.JSONDecodeError:
+        line.encode()
+        json.dumps(said, ensure_ascii=False).encode()
+    except ValueError:  # not JSON, or text or numbers that nothing else can hold
         return refused("line that is not JSON")
     if not isinstance(said, dict):
         return refused("line that is not a statement")
@@ -63,14 +63,15 @@ def _statement(line: str) -> tuple[Any, ...]:
     student, question = _actor(said.get("actor")), _at(said, "object", "id")
     if not student or not question:
         return refused("no actor or object")
-    concept = JOINER.join(sorted(set(_concepts(said))))
-    if not concept:
+    skills = JOINER.join(_concepts(said))
+    if not skills:
         return refused("no concept")
     success = _at(said, "result", "success")
     if verb == "answered" and not isinstance(success, bool):
         return refused("no result.success")
     correct = int(success) if verb == "answered" else None
-    return (None, student, str(question), concept, correct, str(said.get("timestamp") or ""), verb == "skipped")
+    name = str(said["id"]) if said.get("id") else None
+    return (None, name, student, str(question), skills, correct, str(said.get("timestamp") or ""), verb == "skipped")
 
 
 def _at(statement: Any, *keys: str) -> Any:
@@ -81,19 +82,24 @@ def _at(statement: Any, *keys: str) -> Any:
 
 def _actor(actor: Any) -> str:
     """Who it is, by whatever identifies an agent."""
-    named = (_at(actor, "account", "name"), _at(actor, "mbox"), _at(actor, "mbox_sha1sum"), _at(actor, "openid"))
-    return next((str(name) for name in (*named, _at(actor, "name")) if name), "")
+    account, home = _at(actor, "account", "name"), _at(actor, "account", "homePage")
+    if account:
+        return f"{home} {account}" if home else str(account)
+    names = (_at(actor, kind) for kind in ("mbox", "mbox_sha1sum", "openid", "name"))
+    return next((str(name) for name in names if name), "")
 
 
 def _concepts(statement: Any) -> Iterator[str]:
     found = False
     places = (("object", "definition", "extensions"), ("context", "extensions"), ("result", "extensions"))
     for place in places:
-        for name, value in (_at(statement, *place) or {}).items():
+        extensions = _at(statement, *place)
+        for name, value in extensions.items() if isinstance(extensions, dict) else ():
             if name.rstrip("/#").replace("#", "/").rpartition("/")[2].lower() in CONCEPT_NAMES:
                 for skill in value if isinstance(value, list) else [value]:
-                    found = True
-                    yield str(skill).strip()
+                    if skill is not None and str(skill).strip():
+                        found = True
+                        yield str(skill).strip()
     if found:
         return
     for kind in AROUND:

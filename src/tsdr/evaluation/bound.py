@@ -14,9 +14,9 @@ from tsdr.simulator import Truth
 def bound_terms(objective: JointObjective, sequences: Sequences, truth: Truth, seed: int = 0) -> dict[str, float]:
     """Both terms of the bound over all cells of these sequences, as the models stand.
 
-    An answer is drawn from the truth for every cell, the same ones for the same seed, and p̂ is the propensity as
-    training uses it, with w clipped: uniform where a method does not weight. A method that imputes also gets
-    `smoothness`, the mean squared step of its imputation model's states (a mean over dimensions too), and
+    An answer is drawn from the truth for every cell, the same ones for the same seed, and p̂ is the propensity of
+    concepts as training uses it, with w clipped: uniform where a method does not weight. A method that imputes also
+    gets `smoothness`, the mean squared step of its imputation model's states (a mean over dimensions too), and
     `complexity`, Dudley's integral at that smoothness over a sequence of average length. Random numbers of the training
     that is under way are left as they are.
     """
@@ -25,7 +25,7 @@ def bound_terms(objective: JointObjective, sequences: Sequences, truth: Truth, s
     answers = torch.bernoulli(probability, generator=torch.Generator().manual_seed(seed))
     columns: list[tuple[torch.Tensor, ...]] = []
     steps: list[tuple[float, int]] = []
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         for rows in torch.arange(len(sequences)).split(TRUTH_BATCH):
             batch = sequences.batch_of(rows).to(device)

@@ -83,19 +83,15 @@ def cross_validate(
     with its truth, and so does `watch_bound`, which keeps both terms of the bound epoch by epoch, on the validation
     students.
     """
-    if method.split(":")[0] not in ALL_METHODS:
-        raise InputError(f"there is no method {method!r}; choose from {', '.join(ALL_METHODS)}")
-    for needs_truth, what in ((method == RANDOM_EXPOSURE, "random exposure"), (watch_bound, "the bound")):
-        if needs_truth and experiment.truth is None:
-            raise InputError(f"{what} needs the truth, so it takes a simulated log")
-    if watch_bound and method == RANDOM_EXPOSURE:
-        raise InputError("the bound is one of learning from a selected log; random exposure has none")
+    check_method(method, experiment, watch_bound)
     trials = _trials(method, Trial(backbone, options, training, None))
     settings = trials[0].settings(experiment) | experiment.setup()
     if len(trials) > 1:
         settings["tuned"] = {"dropout": DROPOUTS, "weight_decay": WEIGHT_DECAYS}
     if watch_bound:
         settings["watched"] = "bound"
+    if experiment.folds.seed != training.seed:
+        settings["fold_seed"] = experiment.folds.seed
     for fold, split in enumerate(experiment.folds.splits):
         run = Run(
             dataset=experiment.dataset,
@@ -110,6 +106,19 @@ def cross_validate(
             record = _run_fold(run, experiment, split, trials, watch_bound, on_epoch)
             experiment.records.write(record)
         yield record
+
+
+def check_method(method: str, experiment: Experiment, watch_bound: bool = False) -> None:
+    """Refuse a method that does not exist, or that cannot be run on this experiment."""
+    if method.split(":")[0] not in ALL_METHODS:
+        raise InputError(f"there is no method {method!r}; choose from {', '.join(ALL_METHODS)}")
+    for needs_truth, what in ((method == RANDOM_EXPOSURE, "random exposure"), (watch_bound, "the bound")):
+        if needs_truth and experiment.truth is None:
+            raise InputError(f"{what} needs the truth, so it takes a simulated log")
+    if watch_bound and method == RANDOM_EXPOSURE:
+        raise InputError("the bound is one of learning from a selected log; random exposure has none")
+    if method.split(":")[0] in METHODS:
+        DebiasOptions.of_method(method)
 
 
 def _trials(method: str, base: Trial) -> list[Trial]:
