@@ -183,3 +183,9 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "578,726" in out
     code, _, err = run("prepare", "spanish", tmp_path, "--out", tmp_path / "log.parquet", "--sample", "many")
     assert (code, "paper or all" in err) == (2, True)
+
+
+def test_a_file_with_a_header_and_no_rows_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "export.txt").write_text("Anon Student Id\tTime\tOutcome\tKC (A)\n")
+    with pytest.raises(InputError, match="have no rows"):
+        prepare("datashop", tmp_path, tmp_path / "log.parquet")

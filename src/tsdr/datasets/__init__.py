@@ -58,6 +58,8 @@ def prepare(
         raise InputError(f"{out}: a log is written as Parquet; name a file that ends in .parquet")
     on_stage(f"Reading {name}")
     frame, account = _interactions(name, raw, sample, seed, minimum, unanswered, on_stage)
+    if not account.read:
+        raise InputError(f"{raw}: the files of {name} have no rows; there is nothing to prepare")
     if not frame.height:
         raise InputError(f"{raw}: no row of {name} is left; dropped: {_reasons(account)}")
     on_stage(f"Writing {frame.height:,} rows")

@@ -25,17 +25,20 @@ CORRECT = (pl.col("said") == pl.col("right")).cast(pl.Int8)
 def read(raw: RawFolder, options: Preparation, account: Account) -> pl.DataFrame:
     """Every file, or, for a sample of students, files in random order until there are enough students."""
     questions = _questions(raw)
-    others = [path for path in raw.find("*.csv") if not _is_a_student(path)]
-    tables = [path for path in others if "user_id" in raw.header(path, ",")]
-    if tables and len(others) < len(raw.find("*.csv")):
+    files = raw.find("*.csv")
+    students = [path for path in files if path.stem[:1] == "u" and path.stem[1:].isdigit()]
+    tables = [path for path in sorted(set(files) - set(students)) if "user_id" in raw.header(path, ",")]
+    if tables and students:
         raise InputError(
             f"{raw.folder}: has a table with user_id, {tables[0].name}, and files of students; keep one kind"
         )
     if tables:
         answers = raw.table(tables, ["user_id", *ANSWER]).rename({"user_id": "student"})
         rows = _judged(raw.collect(_small(answers)), questions)
+    elif students:
+        rows = pl.concat(_of_students(raw, students, questions, options, account))
     else:
-        rows = pl.concat(_of_students(raw, questions, options, account))
+        raise InputError(f"{raw.folder}: has neither files u1.csv, u2.csv, ... nor a table with a user_id column")
     account.read = rows.height
     rows = without(
         rows,
@@ -74,11 +77,8 @@ def _questions(raw: RawFolder) -> pl.DataFrame:
 
 
 def _of_students(
-    raw: RawFolder, questions: pl.DataFrame, options: Preparation, account: Account
+    raw: RawFolder, files: list[Path], questions: pl.DataFrame, options: Preparation, account: Account
 ) -> Iterator[pl.DataFrame]:
-    files = [path for path in raw.find("u*.csv") if _is_a_student(path)]
-    if not files:
-        raise InputError(f"{raw.folder}: has neither files u1.csv, u2.csv, ... nor a table with a user_id column")
     by_student: dict[str, list[Path]] = {}
     for path in files:
         by_student.setdefault(path.stem, []).append(path)
@@ -98,10 +98,6 @@ def _of_students(
         usable = rows.drop_nulls(["student", "time", "said", "right", "concept"])
         enough += int((usable["student"].value_counts()["count"] >= options.minimum).sum())
         yield rows
-
-
-def _is_a_student(path: Path) -> bool:
-    return path.stem[:1] == "u" and path.stem[1:].isdigit()
 
 
 def _small(answers: pl.LazyFrame) -> pl.LazyFrame:

@@ -9,6 +9,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from tsdr.evaluation.records import Record
 from tsdr.files import replacing
@@ -55,9 +56,7 @@ def plot_selection(simulations: Sequence[Simulation], path: Path) -> None:
         f"What a selected log shows, and what is true ({students:,} simulated students, bars: 95 %)",
         fontsize=11,
     )
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=150, format="png")
-    plt.close(figure)
+    _save(figure, path)
 
 
 def plot_comparison(records: Sequence[Record], path: Path) -> None:
@@ -81,6 +80,10 @@ def plot_comparison(records: Sequence[Record], path: Path) -> None:
         f"{records[0].backbone} on {records[0].dataset}, {test:,} held-out students: means (diamonds) and folds",
         fontsize=11,
     )
+    _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=150, format="png")
     plt.close(figure)
