@@ -43,7 +43,7 @@ ConceptSeparator = Annotated[
     str | None,
     typer.Option(help="What separates several skills in the concept column; together they are one concept."),
 ]
-METHOD_HELP = "Options are changed behind a name, as in tsdr:smoothness=0:clip=0.25/4."
+METHOD_HELP = "Options are changed behind a name, as in tsdr:smoothness=0:clip=0.5/2."
 BackboneName = Annotated[str, typer.Option(help=f"One of {', '.join(backbone_names())}.")]
 Size = Annotated[str | None, typer.Option(help="paper or light; the backbone's default if left out.")]
 Window = Annotated[int, typer.Option(min=2, help="How many of a student's latest answers are used.")]

@@ -50,7 +50,9 @@ class DebiasOptions(BaseModel):
     negatives: PositiveInt | Literal["all"] = Field(
         default=64, description="concepts drawn as the propensity's negatives"
     )
-    clip: tuple[NonNegativeFloat, NonNegativeFloat] = Field(default=(0.5, 2.0), description="bounds of w = 1 / (|C| p̂)")
+    clip: tuple[NonNegativeFloat, NonNegativeFloat] = Field(
+        default=(0.25, 4.0), description="bounds of w = 1 / (|C| p̂)"
+    )
     self_normalise: bool = Field(default=True, description="divide w by its mean over the batch")
     imputation_loss: ImputationLoss = Field(default="bce", description="how the imputation model learns")
     correction: Literal["full", "stopped"] = Field(
@@ -74,8 +76,8 @@ class DebiasOptions(BaseModel):
     def of_method(cls, method: str, **changes: Any) -> "DebiasOptions":
         """A method's settings, with changes; changes can be written behind the name, too.
 
-        >>> DebiasOptions.of_method("tsdr:smoothness=0:clip=0.25/4").clip
-        (0.25, 4.0)
+        >>> DebiasOptions.of_method("tsdr:smoothness=0:clip=0.5/2").clip
+        (0.5, 2.0)
         """
         name, *written = method.split(":")
         if name not in METHODS:

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 from tsdr.backbones.contract import AnyBackbone
@@ -12,10 +13,10 @@ from tsdr.debias.objective import METHODS, NAIVE, DebiasOptions, JointObjective,
 from tsdr.errors import InputError
 from tsdr.evaluation.baselines import BASELINES
 from tsdr.evaluation.bound import bound_terms
-from tsdr.evaluation.metrics import Predictions, per_student, pooled, predict
+from tsdr.evaluation.metrics import Predictions, calibration, of_each_student, per_student, pooled, predict
 from tsdr.evaluation.records import Record, RecordFolder, Run, peak_memory_mib
 from tsdr.evaluation.truth import TrueRisk, true_risk
-from tsdr.sequences import Folds, Sequences, Split
+from tsdr.sequences import Folds, Sequences
 from tsdr.simulator import Truth
 from tsdr.training.bundle import versions
 from tsdr.training.trainer import Epoch, Objective, TrainingOptions, fit
@@ -49,12 +50,16 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Trial:
-    """One way to train a model: its options, how it is trained and, unless by random exposure, the objective's."""
+    """One way to train a model: its options, how it is trained and, unless by random exposure, the objective's.
+
+    `chosen` is what tells it from the other ways that a tuned method tries.
+    """
 
     backbone: str
     options: Mapping[str, Any]
     training: TrainingOptions
     debias: DebiasOptions | None
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
     def settings(self, experiment: Experiment) -> dict[str, Any]:
         """What a record says of it, every default spelt out."""
@@ -67,7 +72,16 @@ class Trial:
         }
 
 
-def cross_validate(
+@dataclass(frozen=True)
+class FoldRun:
+    """A fold that is to be trained and tested: what its record will be, and the ways to train that it chooses from."""
+
+    run: Run
+    trials: tuple[Trial, ...]
+    watch_bound: bool
+
+
+def plan_folds(
     experiment: Experiment,
     *,
     backbone: str,
@@ -75,25 +89,25 @@ def cross_validate(
     training: TrainingOptions,
     method: str = "naive",
     watch_bound: bool = False,
-    on_epoch: Callable[[int, Epoch], None] = lambda fold, epoch: None,
-) -> Iterator[Record]:
-    """Train and test a backbone by a method on every fold; folds that have a record are not run again.
+) -> list[FoldRun]:
+    """What there is to run to cross-validate a method.
 
-    A method's options can be changed behind its name, as in `tsdr:smoothness=0`. `random-exposure` needs an experiment
-    with its truth, and so does `watch_bound`, which keeps both terms of the bound epoch by epoch, on the validation
-    students.
+    A method's options can be changed behind its name, as in `tsdr:smoothness=0`; of several values, as in
+    `tsdr:smoothness=0.5|2`, each fold takes the one that is best on its validation students. `random-exposure` needs an
+    experiment with its truth, and so does `watch_bound`, which keeps both terms of the bound epoch by epoch, on the
+    validation students.
     """
     check_method(method, experiment, watch_bound)
     trials = _trials(method, Trial(backbone, options, training, None))
     settings = trials[0].settings(experiment) | experiment.setup()
     if len(trials) > 1:
-        settings["tuned"] = {"dropout": DROPOUTS, "weight_decay": WEIGHT_DECAYS}
+        settings["tuned"] = {name: tuple(dict.fromkeys(t.chosen[name] for t in trials)) for name in trials[0].chosen}
     if watch_bound:
         settings["watched"] = "bound"
     if experiment.folds.seed != training.seed:
         settings["fold_seed"] = experiment.folds.seed
-    for fold, split in enumerate(experiment.folds.splits):
-        run = Run(
+    runs = (
+        Run(
             dataset=experiment.dataset,
             backbone=backbone,
             method=method,
@@ -101,9 +115,22 @@ def cross_validate(
             fold=fold,
             seed=training.seed,
         )
-        record = experiment.records.find(run)
+        for fold in range(len(experiment.folds))
+    )
+    return [FoldRun(run, tuple(trials), watch_bound) for run in runs]
+
+
+def cross_validate(
+    experiment: Experiment,
+    *,
+    on_epoch: Callable[[int, Epoch], None] = lambda fold, epoch: None,
+    **planned: Any,
+) -> Iterator[Record]:
+    """Train and test a backbone by a method on every fold, as `plan_folds` has it; folds with a record are not run."""
+    for fold_run in plan_folds(experiment, **planned):
+        record = experiment.records.find(fold_run.run)
         if record is None:
-            record = _run_fold(run, experiment, split, trials, watch_bound, on_epoch)
+            record = run_fold(experiment, fold_run, on_epoch)
             experiment.records.write(record)
         yield record
 
@@ -118,7 +145,7 @@ def check_method(method: str, experiment: Experiment, watch_bound: bool = False)
     if watch_bound and method == RANDOM_EXPOSURE:
         raise InputError("the bound is one of learning from a selected log; random exposure has none")
     if method.split(":")[0] in METHODS:
-        DebiasOptions.of_method(method)
+        _alternatives(method)
 
 
 def _trials(method: str, base: Trial) -> list[Trial]:
@@ -126,17 +153,31 @@ def _trials(method: str, base: Trial) -> list[Trial]:
     if method == RANDOM_EXPOSURE:
         return [base]
     if method != REGULARISED:
-        return [replace(base, debias=DebiasOptions.of_method(method))]
+        return [replace(base, debias=debias, chosen=chosen) for debias, chosen in _alternatives(method)]
     return [
         replace(
             base,
             options={**base.options, "dropout": dropout},
             training=base.training.model_copy(update={"weight_decay": decay}),
             debias=NAIVE,
+            chosen={"dropout": dropout, "weight_decay": decay},
         )
         for dropout in DROPOUTS
         for decay in WEIGHT_DECAYS
     ]
+
+
+def _alternatives(method: str) -> list[tuple[DebiasOptions, dict[str, Any]]]:
+    """The options that a method chooses from, and for each what sets it apart."""
+    name, *changes = method.split(":")
+    written = [(option, values.split("|")) for option, _, values in (change.partition("=") for change in changes)]
+    found = []
+    for values in product(*(values for _, values in written)):
+        pairs = list(zip((option for option, _ in written), values, strict=True))
+        debias = DebiasOptions.of_method(":".join([name, *(f"{option}={value}" for option, value in pairs)]))
+        chosen = {option: getattr(debias, option) for option, several in written if len(several) > 1}
+        found.append((debias, chosen))
+    return found
 
 
 def cross_validate_baselines(experiment: Experiment) -> Iterator[Record]:
@@ -162,15 +203,13 @@ def cross_validate_baselines(experiment: Experiment) -> Iterator[Record]:
             yield record
 
 
-def _run_fold(
-    run: Run,
+def run_fold(
     experiment: Experiment,
-    split: Split,
-    trials: list[Trial],
-    watch_bound: bool,
-    on_epoch: Callable[[int, Epoch], None],
+    planned: FoldRun,
+    on_epoch: Callable[[int, Epoch], None] = lambda fold, epoch: None,
 ) -> Record:
-    """Train by every trial, and test the one that is best on the validation students."""
+    """Train by every trial, and test the one that is best on the validation students; goes on from its checkpoints."""
+    run, split = planned.run, experiment.folds[planned.run.fold]
     train, validation, test = (
         experiment.sequences.select(part) for part in (split.train, split.validation, split.test)
     )
@@ -178,7 +217,7 @@ def _run_fold(
     best: tuple[Trial, AnyBackbone, list[Epoch]] | None = None
     checkpoints = []
     seconds = 0.0
-    for number, trial in enumerate(trials):
+    for number, trial in enumerate(planned.trials):
         objective, learned, stopped_by = _objective(trial, train, validation, experiment.truth)
         checkpoints.append(experiment.records.folder / ".checkpoints" / f"{run.file_name()}-{number}.pt")
         epochs = fit(
@@ -188,7 +227,7 @@ def _run_fold(
             trial.training,
             checkpoint=checkpoints[-1],
             resume=True,
-            watch=_watch(objective, validation, experiment.truth) if watch_bound else dict,
+            watch=_watch(objective, validation, experiment.truth) if planned.watch_bound else dict,
             on_epoch=lambda epoch: on_epoch(run.fold, epoch),
         )
         seconds += sum(epoch.seconds for epoch in epochs)
@@ -196,11 +235,8 @@ def _run_fold(
             best = trial, objective.model, epochs
     assert best is not None
     trial, model, epochs = best
-    chosen = None
-    if len(trials) > 1:
-        chosen = {"dropout": trial.options["dropout"], "weight_decay": trial.training.weight_decay}
     risk = None if experiment.truth is None else true_risk(model, test, experiment.truth)
-    record = _record(run, predict(model, test), students, seconds, epochs, risk, chosen)
+    record = _record(run, predict(model, test), students, seconds, epochs, risk, trial.chosen)
     for checkpoint in checkpoints:
         checkpoint.unlink(missing_ok=True)
     return record
@@ -232,19 +268,20 @@ def _record(
     seconds: float,
     epochs: list[Epoch] | None = None,
     risk: TrueRisk | None = None,
-    chosen: Mapping[str, float] | None = None,
+    chosen: Mapping[str, Any] | None = None,
 ) -> Record:
     return Record(
         **run.model_dump(),
         metrics=pooled(predictions) | (risk.metrics if risk else {}),
         per_student=per_student(predictions),
         bias=risk.bias if risk else None,
-        by_student=risk.by_student if risk else None,
+        by_student=of_each_student(predictions) | (risk.by_student if risk else {}),
+        calibration=calibration(predictions),
         students=students,
         scored=len(predictions.correct),
         epochs=len(epochs or []),
         best_epoch=epochs[-1].best_epoch if epochs else 0,
-        chosen=chosen,
+        chosen=chosen or None,
         watched=[epoch.watched for epoch in epochs] if epochs and epochs[0].watched else None,
         seconds=seconds,
         peak_memory_mib=peak_memory_mib(),

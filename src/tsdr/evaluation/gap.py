@@ -47,7 +47,7 @@ def _draws(runs: Sequence[Record], metric: str, seed: int) -> tuple[float, Array
     means = np.zeros(DRAWS)
     for run in sorted(runs, key=lambda run: (run.seed, run.fold)):
         assert run.by_student is not None
-        sums = {name: np.array(values) for name, values in run.by_student.items()}
+        sums = {name: np.array(values, dtype=float) for name, values in run.by_student.items()}
         students = len(sums["cells"])
         times = rng.multinomial(students, np.full(students, 1 / students), size=DRAWS)
         if metric == "true_auc":

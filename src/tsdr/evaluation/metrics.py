@@ -87,11 +87,26 @@ def log_loss(success: Array, correct: Array) -> float:
     return float(-np.mean(correct * np.log(clipped) + (1 - correct) * np.log(1 - clipped)))
 
 
+def _bin_of(success: Array) -> Array:
+    return np.minimum((success * ECE_BINS).astype(int), ECE_BINS - 1)
+
+
 def ece(success: Array, correct: Array) -> float:
     """Expected calibration error: |mean prediction - share right| in ten equal bins, weighted by their answers."""
-    bin_of = np.minimum((success * ECE_BINS).astype(int), ECE_BINS - 1)
-    off = np.bincount(bin_of, weights=success - correct, minlength=ECE_BINS)
+    off = np.bincount(_bin_of(success), weights=success - correct, minlength=ECE_BINS)
     return float(np.abs(off).sum() / len(success))
+
+
+def calibration(predictions: Predictions) -> dict[str, list[float | None]]:
+    """Ten equal bins of predicted success: their answers, their mean prediction and their share right."""
+    bin_of = _bin_of(predictions.success)
+    answers, predicted, right = (
+        np.bincount(bin_of, weights=values, minlength=ECE_BINS)
+        for values in (np.ones(len(bin_of)), predictions.success, predictions.correct)
+    )
+    means = {"predicted": predicted, "right": right}
+    with np.errstate(invalid="ignore"):
+        return {"answers": short(answers)} | {name: short(sums / answers) for name, sums in means.items()}
 
 
 METRICS: dict[str, Callable[[Array, Array], float]] = {
@@ -108,13 +123,41 @@ def pooled(predictions: Predictions) -> dict[str, float]:
     return {name: metric(predictions.success, predictions.correct) for name, metric in METRICS.items()}
 
 
+def of_each_student(predictions: Predictions) -> dict[str, list[float | None]]:
+    """What each student contributes to the pooled metrics, and the AUC of the student's own answers.
+
+    Sums over the student's scored answers: their number, how many are on the right side of one half, the squared
+    error, the cross-entropy, and the influence on the pooled AUC.
+    """
+    success, correct = predictions.success, predictions.correct
+    epsilon = np.finfo(np.float64).eps
+    entropy = -np.log(np.clip(np.where(correct == 1, success, 1 - success), epsilon, 1))
+    terms = {
+        "answers": np.ones(len(correct)),
+        "acc": (success >= 0.5) == correct,
+        "squared_error": (success - correct) ** 2,
+        "log_loss": entropy,
+        "auc_influence": auc_influence(predictions),
+    }
+    sums = {name: short(np.bincount(predictions.student, term)) for name, term in terms.items()}
+    return sums | {"own_auc": short(np.array([auc(success[g], correct[g]) for g in _students(predictions)]))}
+
+
+def short(values: Array) -> list[float | None]:
+    """Seven digits: enough to draw students anew, and half as long in a record; None where there is no number."""
+    return [float(f"{value:.7g}") if np.isfinite(value) else None for value in values]
+
+
+def _students(predictions: Predictions) -> list[Array]:
+    """Where the answers of each student are."""
+    order = np.argsort(predictions.student, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(predictions.student[order])) + 1)
+
+
 def per_student(predictions: Predictions) -> dict[str, float]:
     """The mean over students of every metric; AUC over the students who have right and wrong answers."""
-    order = np.argsort(predictions.student, kind="stable")
-    ends = np.flatnonzero(np.diff(predictions.student[order])) + 1
-    groups = np.split(order, ends)
     values = {
-        name: np.array([metric(predictions.success[g], predictions.correct[g]) for g in groups])
+        name: np.array([metric(predictions.success[g], predictions.correct[g]) for g in _students(predictions)])
         for name, metric in METRICS.items()
     }
     return {

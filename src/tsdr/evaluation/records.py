@@ -37,20 +37,22 @@ class Record(Run):
     """A run and what it came to.
 
     `metrics` are pooled over the logged answers of the test students, `true_...` over all cells of a simulated log;
-    `per_student` are means over students. `bias` and `by_student` are those of `TrueRisk`, on simulated logs only.
-    `chosen` is what a tuned method settled on, `watched` what was watched after each epoch. `seconds` are those of
-    training, of all that was tried if it was tuned.
+    `per_student` are means over students. `by_student` has what each test student contributes to the metrics
+    (`of_each_student` and, on simulated logs, `TrueRisk`), in the order of their ids; `calibration` has ten bins; a
+    value that does not exist is null. `bias` is that of `TrueRisk`. `chosen` is what a tuned method settled on,
+    `watched` what was watched after each epoch. `seconds` are those of training, of all that was tried if it was tuned.
     """
 
     metrics: Mapping[str, float]
     per_student: Mapping[str, float]
     bias: Mapping[str, float] | None = None
-    by_student: Mapping[str, list[float]] | None = None
+    by_student: Mapping[str, list[float | None]] | None = None
+    calibration: Mapping[str, list[float | None]] | None = None
     students: Mapping[str, int]
     scored: int
     epochs: int
     best_epoch: int
-    chosen: Mapping[str, float] | None = None
+    chosen: Mapping[str, Any] | None = None
     watched: list[dict[str, float]] | None = None
     seconds: float
     peak_memory_mib: float

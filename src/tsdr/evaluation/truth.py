@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tsdr.backbones.contract import AnyBackbone
 from tsdr.errors import InputError
-from tsdr.evaluation.metrics import Array, Predictions, auc, auc_influence
+from tsdr.evaluation.metrics import Array, Predictions, auc, auc_influence, short
 from tsdr.sequences import Sequences
 from tsdr.simulator import Truth
 
@@ -29,7 +29,7 @@ class TrueRisk:
 
     metrics: dict[str, float]
     bias: dict[str, float]
-    by_student: dict[str, list[float]]
+    by_student: dict[str, list[float | None]]
 
 
 def true_probability(sequences: Sequences, truth: Truth) -> Tensor:
@@ -79,9 +79,7 @@ def true_risk(model: AnyBackbone, sequences: Sequences, truth: Truth, seed: int 
         "true_squared_error": np.bincount(student, squared.sum(1)),
         "true_auc_influence": np.bincount(cell.student, auc_influence(cell)),
     }
-    # Seven digits are enough to draw students anew, and half as long in a record.
-    short = {name: [float(f"{value:.7g}") for value in values] for name, values in by_student.items()}
-    return TrueRisk(metrics, bias, short)
+    return TrueRisk(metrics, bias, {name: short(values) for name, values in by_student.items()})
 
 
 def _cells(model: AnyBackbone, sequences: Sequences, truth: Truth) -> Iterator[tuple[Array, Array, Array]]:
