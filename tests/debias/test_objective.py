@@ -202,6 +202,7 @@ def test_the_loss_of_the_backbone_is_what_a_loop_over_cells_says(
         cells="all",
         joint=False,
         alpha=1.7,
+        clip=(0.5, 2.0),
         correction=correction,  # type: ignore[arg-type]
     )
     joint = objective(options, name="dkt")
