@@ -198,7 +198,7 @@ def cross_validate_baselines(experiment: Experiment) -> Iterator[Record]:
                 train, test = experiment.sequences.select(split.train), experiment.sequences.select(split.test)
                 predictions = baseline(train, test)
                 students = {"train": len(train), "test": len(test)}
-                record = _record(run, predictions, students, time.perf_counter() - begin)
+                record = _record(run, experiment, predictions, students, time.perf_counter() - begin)
                 experiment.records.write(record)
             yield record
 
@@ -236,7 +236,7 @@ def run_fold(
     assert best is not None
     trial, model, epochs = best
     risk = None if experiment.truth is None else true_risk(model, test, experiment.truth)
-    record = _record(run, predict(model, test), students, seconds, epochs, risk, trial.chosen)
+    record = _record(run, experiment, predict(model, test), students, seconds, epochs, risk, trial.chosen)
     for checkpoint in checkpoints:
         checkpoint.unlink(missing_ok=True)
     return record
@@ -263,6 +263,7 @@ def _watch(objective: Objective, validation: Sequences, truth: Truth | None) -> 
 
 def _record(
     run: Run,
+    experiment: Experiment,
     predictions: Predictions,
     students: Mapping[str, int],
     seconds: float,
@@ -270,12 +271,15 @@ def _record(
     risk: TrueRisk | None = None,
     chosen: Mapping[str, Any] | None = None,
 ) -> Record:
+    place = {name: i for i, name in enumerate(sorted(set(experiment.sequences.student)))}
+    tested = sorted(set(experiment.sequences.student).intersection(experiment.folds[run.fold].test))
+    who: dict[str, list[float | None]] = {"student": [float(place[name]) for name in tested]}
     return Record(
         **run.model_dump(),
         metrics=pooled(predictions) | (risk.metrics if risk else {}),
         per_student=per_student(predictions),
         bias=risk.bias if risk else None,
-        by_student=of_each_student(predictions) | (risk.by_student if risk else {}),
+        by_student=who | of_each_student(predictions) | (risk.by_student if risk else {}),
         calibration=calibration(predictions),
         students=students,
         scored=len(predictions.correct),

@@ -38,9 +38,10 @@ class Record(Run):
 
     `metrics` are pooled over the logged answers of the test students, `true_...` over all cells of a simulated log;
     `per_student` are means over students. `by_student` has what each test student contributes to the metrics
-    (`of_each_student` and, on simulated logs, `TrueRisk`), in the order of their ids; `calibration` has ten bins; a
-    value that does not exist is null. `bias` is that of `TrueRisk`. `chosen` is what a tuned method settled on,
-    `watched` what was watched after each epoch. `seconds` are those of training, of all that was tried if it was tuned.
+    (`of_each_student` and, on simulated logs, `TrueRisk`) and `student`, the place among all students of the log;
+    `calibration` has ten bins; a value that does not exist is null. `bias` is that of `TrueRisk`. `chosen` is what a
+    tuned method settled on, `watched` what was watched after each epoch. `seconds` are those of training, of all that
+    was tried if it was tuned.
     """
 
     metrics: Mapping[str, float]
