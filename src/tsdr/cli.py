@@ -1,8 +1,9 @@
 """The command line: `tsdr COMMAND`."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, TypeVar
 
 import typer
 from pydantic import ValidationError
@@ -10,12 +11,14 @@ from rich.console import Console
 
 from tsdr.backbones import backbone_names
 from tsdr.backbones.checks import check_backbone
-from tsdr.comparison import compare
+from tsdr.comparison import compare, show_grid
 from tsdr.datasets import SOURCES, Sample, Unanswered, prepare
 from tsdr.debias.objective import METHODS, DebiasOptions
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.evaluation.crossval import ALL_METHODS, Experiment, cross_validate, cross_validate_baselines
 from tsdr.evaluation.records import RecordFolder
+from tsdr.experiments.engines import Engine, Processes, RayCluster
+from tsdr.experiments.paper import BACKBONES, FOLDS, LAMBDAS, SEED, STUDIES, plan_study, source_named
 from tsdr.inspection import inspect_log
 from tsdr.log import Log, read_log
 from tsdr.report.progress import TrainingProgress, complain, resumable
@@ -24,6 +27,9 @@ from tsdr.sequences import Folds, Sequences
 from tsdr.simulator import Recommender, Truth, read_simulation, simulate
 from tsdr.training.bundle import check_target, fit_bundle, read_bundle
 from tsdr.training.trainer import Device, TrainingOptions
+
+Number = TypeVar("Number", int, float)
+EngineName = Literal["processes", "ray"]
 
 app = typer.Typer(
     help="Debiased knowledge tracing: what students really know, from selected logs.",
@@ -268,12 +274,63 @@ def compare_command(
     compare(
         experiment,
         backbone=backbone,
-        methods=[method.strip() for method in methods.split(",")],
+        methods=_listed(methods),
         options=_options(size),
         training=TrainingOptions(seed=seed, device=device),
         console=console,
         watch_bound=watch_bound,
     )
+
+
+@app.command("reproduce")
+def reproduce_command(
+    study: Annotated[str, typer.Argument(help="; ".join(f"{name}: {study.what}" for name, study in STUDIES.items()))],
+    out: Annotated[Path | None, typer.Option(help="Folder for the records; results/STUDY if left out.")] = None,
+    backbones: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(BACKBONES),
+    datasets: Annotated[
+        str | None,
+        typer.Option(
+            help="Separated by commas: simulated-gamma0.8, a log's name in --data, or math1-gamma0.8 for complete "
+            "answers to be masked. The study's own if left out."
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of real logs: NAME.parquet as `tsdr prepare` writes it, .csv, .tsv, gzipped."),
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2)] = FOLDS,
+    seeds: Annotated[str, typer.Option(help="Of folds, training and simulator; separated by commas.")] = str(SEED),
+    lambdas: Annotated[
+        str, typer.Option(help="Of several, each fold takes the one that is best on its validation students.")
+    ] = ",".join(f"{value:g}" for value in LAMBDAS),
+    engine: Annotated[EngineName, typer.Option(help="Where to compute.")] = "processes",
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores if left out.")] = None,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster; one on this machine if left out.")] = None,
+    column: Columns = None,
+) -> None:
+    """Run an experiment of the paper; runs that have a record are not run again."""
+    if study not in STUDIES:
+        raise InputError(f"there is no study {study!r}; choose from {', '.join(STUDIES)}")
+    chosen = STUDIES[study]
+    mapping = _mapping(column)
+    names = _listed(datasets) if datasets else list(chosen.datasets)
+    records = RecordFolder(out or Path("results") / study)
+    jobs = list(
+        plan_study(
+            chosen,
+            [source_named(name, data, mapping) for name in names],
+            _listed(backbones),
+            chosen.methods(_numbers("--lambdas", lambdas, float)),
+            records,
+            folds=folds,
+            seeds=_numbers("--seeds", seeds, int),
+        )
+    )
+    computing: Engine = Processes(1 if chosen.timed else workers, fresh=chosen.timed)
+    if engine == "ray":
+        computing = RayCluster(address)
+    if not show_grid(jobs, records, computing, console):
+        raise typer.Exit(1)
 
 
 @app.command("demo")
@@ -300,6 +357,10 @@ def main() -> None:
 
 
 def _read(path: Path, columns: list[str] | None, concept_separator: str | None, separator: str | None) -> Log:
+    return read_log(path, _mapping(columns), concept_separator=concept_separator, separator=separator)
+
+
+def _mapping(columns: list[str] | None) -> dict[str, str]:
     mapping: dict[str, str] = {}
     for pair in columns or []:
         ours, equals, theirs = pair.partition("=")
@@ -310,7 +371,18 @@ def _read(path: Path, columns: list[str] | None, concept_separator: str | None, 
                 f"--column: {mapping[ours]!r} and {theirs!r} are both mapped to {ours!r}; give one of them"
             )
         mapping[ours] = theirs
-    return read_log(path, mapping, concept_separator=concept_separator, separator=separator)
+    return mapping
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")]
+
+
+def _numbers(option: str, text: str, kind: Callable[[str], Number]) -> list[Number]:
+    try:
+        return [kind(part) for part in _listed(text)]
+    except ValueError as error:
+        raise InputError(f"{option} {text}: give numbers, separated by commas") from error
 
 
 def _options(size: str | None) -> dict[str, str]:

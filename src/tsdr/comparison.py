@@ -1,4 +1,4 @@
-"""Comparing methods on the same folds: progress while they train, tables when they are done."""
+"""Comparing methods on the same folds, and grids of such comparisons: progress while they train, tables at the end."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,8 +6,10 @@ from typing import Any
 from rich.console import Console
 
 from tsdr.evaluation.crossval import Experiment, check_method, cross_validate
-from tsdr.evaluation.records import Record
-from tsdr.report.progress import TrainingProgress, resumable
+from tsdr.evaluation.records import Record, RecordFolder, Run
+from tsdr.experiments.engines import Engine, Failure, Job
+from tsdr.experiments.grid import run_grid
+from tsdr.report.progress import GridProgress, TrainingProgress, complain, resumable
 from tsdr.report.terminal import show_records, show_truth
 from tsdr.training.trainer import TrainingOptions
 
@@ -42,3 +44,26 @@ def compare(
     if experiment.truth is not None:
         show_truth(records, console)
     return records
+
+
+def show_grid(jobs: Sequence[Job], records: RecordFolder, engine: Engine, console: Console) -> bool:
+    """Compute a grid, show what it came to, and whether all of it succeeded."""
+    done = [record for job in jobs if (record := records.find(job.fold_run.run)) is not None]
+    finished = {record.file_name() for record in done}
+    missing = [job.fold_run.run for job in jobs if job.name not in finished]
+    console.print(f"{len(jobs)} runs, {len(done)} of them done; records in {records.folder}", soft_wrap=True)
+    with GridProgress(missing, done, engine.workers, console) as progress, resumable("The same command"):
+
+        def ended(came: Record | Failure) -> None:
+            if isinstance(came, Failure):
+                progress.ended(came.job.fold_run.run, None)
+            else:
+                progress.ended(Run(**came.model_dump(include=set(Run.model_fields))), came)
+
+        found, failures = run_grid(jobs, records, engine, ended)
+    show_records(found, console)
+    if any("true_bce" in record.metrics for record in found):
+        show_truth([record for record in found if "true_bce" in record.metrics], console)
+    for failure in failures:
+        complain("failed:", f"{failure.job.name}: {failure.reason}")
+    return not failures

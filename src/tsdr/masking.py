@@ -32,6 +32,24 @@ class MaskedResponses:
     question: tuple[str, ...]
     concept: tuple[str, ...]
 
+    def truth(self) -> "AnswerTruth":
+        """What every student knows of every concept: the share of the concept's questions that was answered right."""
+        concepts = sorted(set(self.concept))
+        of_concept = np.array([[name == concept for concept in concepts] for name in self.concept], dtype=float)
+        share = (self.answers @ (of_concept / of_concept.sum(0))).astype(np.float32)
+        students, answers = self.answers.shape
+        every_answer = np.broadcast_to(share[:, None], (students, answers, len(concepts)))
+        return AnswerTruth(self.student, tuple(concepts), every_answer)
+
+
+@dataclass(frozen=True)
+class AnswerTruth:
+    """The truth of a complete response matrix: the same before each of a student's answers, nothing is learned."""
+
+    student: tuple[str, ...]
+    concept: tuple[str, ...]
+    probability: NDArray[np.float32]
+
 
 @validate_call(config=ConfigDict(arbitrary_types_allowed=True))
 def mask_responses(

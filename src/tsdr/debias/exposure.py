@@ -13,9 +13,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tsdr.backbones.contract import AnyBackbone
 from tsdr.evaluation.metrics import EVALUATION_BATCH, auc
-from tsdr.evaluation.truth import true_probability
+from tsdr.evaluation.truth import KnownSuccess, true_probability
 from tsdr.sequences import Batch, Sequences
-from tsdr.simulator import Truth
 from tsdr.training.trainer import TrainingOptions
 
 
@@ -27,7 +26,7 @@ class ExposedBatch(Batch):
     answer: Tensor
 
 
-def expose(sequences: Sequences, truth: Truth, seed: int) -> Sequences:
+def expose(sequences: Sequences, truth: KnownSuccess, seed: int) -> Sequences:
     """Draw a target and its answer for every step, once: as many labels as the log has."""
     generator = torch.Generator().manual_seed(seed)
     probability = true_probability(sequences, truth)

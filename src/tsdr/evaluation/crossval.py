@@ -15,7 +15,7 @@ from tsdr.evaluation.baselines import BASELINES
 from tsdr.evaluation.bound import bound_terms
 from tsdr.evaluation.metrics import Predictions, calibration, of_each_student, per_student, pooled, predict
 from tsdr.evaluation.records import Record, RecordFolder, Run, peak_memory_mib
-from tsdr.evaluation.truth import TrueRisk, true_risk
+from tsdr.evaluation.truth import KnownSuccess, TrueRisk, true_risk
 from tsdr.sequences import Folds, Sequences
 from tsdr.simulator import Truth
 from tsdr.training.bundle import versions
@@ -36,7 +36,7 @@ class Experiment:
     sequences: Sequences
     folds: Folds
     records: RecordFolder
-    truth: Truth | None = None
+    truth: KnownSuccess | None = None
 
     def setup(self) -> dict[str, int | str]:
         """What a record must say of it: a log of the same name and other content is another run."""
@@ -139,9 +139,10 @@ def check_method(method: str, experiment: Experiment, watch_bound: bool = False)
     """Refuse a method that does not exist, or that cannot be run on this experiment."""
     if method.split(":")[0] not in ALL_METHODS:
         raise InputError(f"there is no method {method!r}; choose from {', '.join(ALL_METHODS)}")
-    for needs_truth, what in ((method == RANDOM_EXPOSURE, "random exposure"), (watch_bound, "the bound")):
-        if needs_truth and experiment.truth is None:
-            raise InputError(f"{what} needs the truth, so it takes a simulated log")
+    if method == RANDOM_EXPOSURE and experiment.truth is None:
+        raise InputError("random exposure needs the truth, so it takes a simulated log")
+    if watch_bound and not isinstance(experiment.truth, Truth):
+        raise InputError("the bound needs the truth, so it takes a simulated log")
     if watch_bound and method == RANDOM_EXPOSURE:
         raise InputError("the bound is one of learning from a selected log; random exposure has none")
     if method.split(":")[0] in METHODS:
@@ -243,7 +244,7 @@ def run_fold(
 
 
 def _objective(
-    trial: Trial, train: Sequences, validation: Sequences, truth: Truth | None
+    trial: Trial, train: Sequences, validation: Sequences, truth: KnownSuccess | None
 ) -> tuple[Objective, Sequences, Sequences]:
     """What a trial learns by, and the sequences that it learns from."""
     if trial.debias is not None:
@@ -255,9 +256,9 @@ def _objective(
     return RandomExposureObjective(model, trial.training), expose(train, truth, seed), expose(validation, truth, seed)
 
 
-def _watch(objective: Objective, validation: Sequences, truth: Truth | None) -> Callable[[], dict[str, float]]:
+def _watch(objective: Objective, validation: Sequences, truth: KnownSuccess | None) -> Callable[[], dict[str, float]]:
     assert isinstance(objective, JointObjective)
-    assert truth is not None
+    assert isinstance(truth, Truth)
     return partial(bound_terms, objective, validation, truth)
 
 

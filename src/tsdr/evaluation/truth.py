@@ -1,7 +1,8 @@
 """Evidence against the truth: how far predictions are off over ALL cells of a simulated log, logged or not."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,6 +19,22 @@ TRUTH_BATCH = 64
 BANDS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
+class KnownSuccess(Protocol):
+    """A truth to be tested against: the chance of success [students, answers, concepts] just before each answer."""
+
+    @property
+    def student(self) -> Sequence[str] | NDArray[np.str_]:
+        """The students along the first axis."""
+
+    @property
+    def concept(self) -> Sequence[str] | NDArray[np.str_]:
+        """The concepts along the last axis."""
+
+    @property
+    def probability(self) -> NDArray[np.float32]:
+        """The chance of a right answer, were a question of the concept asked."""
+
+
 @dataclass(frozen=True)
 class TrueRisk:
     """Metrics over all cells (scored step, concept) and what each student contributes to them.
@@ -32,7 +49,7 @@ class TrueRisk:
     by_student: dict[str, list[float | None]]
 
 
-def true_probability(sequences: Sequences, truth: Truth) -> Tensor:
+def true_probability(sequences: Sequences, truth: KnownSuccess) -> Tensor:
     """The true chance of success just before each step, [sequences, steps, concepts], in the vocabulary's order."""
     return _at_steps(truth.probability, sequences, truth)
 
@@ -42,9 +59,9 @@ def true_propensity(sequences: Sequences, truth: Truth) -> Tensor:
     return _at_steps(truth.propensity, sequences, truth)
 
 
-def _at_steps(values: NDArray[np.float32], sequences: Sequences, truth: Truth) -> Tensor:
-    student = {name: i for i, name in enumerate(truth.student.tolist())}
-    concept = {name: i for i, name in enumerate(truth.concept.tolist())}
+def _at_steps(values: NDArray[np.float32], sequences: Sequences, truth: KnownSuccess) -> Tensor:
+    student = {str(name): i for i, name in enumerate(truth.student)}
+    concept = {str(name): i for i, name in enumerate(truth.concept)}
     try:
         rows = np.array([student[name] for name in sequences.student], dtype=np.int64)
         columns = np.array([concept[name] for name in sequences.vocabulary.concepts], dtype=np.int64)
@@ -55,7 +72,7 @@ def _at_steps(values: NDArray[np.float32], sequences: Sequences, truth: Truth) -
     return torch.from_numpy(values[rows[:, None], sequences.position.numpy()][..., columns])
 
 
-def true_risk(model: AnyBackbone, sequences: Sequences, truth: Truth, seed: int = 0) -> TrueRisk:
+def true_risk(model: AnyBackbone, sequences: Sequences, truth: KnownSuccess, seed: int = 0) -> TrueRisk:
     """Ask the model for every concept at every scored step, and compare with the truth."""
     predicted, true, student = (np.concatenate(parts) for parts in zip(*_cells(model, sequences, truth), strict=True))
     drawn = (np.random.default_rng(seed).random(true.shape) < true).astype(np.int64)
@@ -82,7 +99,7 @@ def true_risk(model: AnyBackbone, sequences: Sequences, truth: Truth, seed: int 
     return TrueRisk(metrics, bias, {name: short(values) for name, values in by_student.items()})
 
 
-def _cells(model: AnyBackbone, sequences: Sequences, truth: Truth) -> Iterator[tuple[Array, Array, Array]]:
+def _cells(model: AnyBackbone, sequences: Sequences, truth: KnownSuccess) -> Iterator[tuple[Array, Array, Array]]:
     """Predicted and true success [scored steps, concepts] and the student of each step, batch by batch."""
     device = next(model.parameters()).device
     probability = true_probability(sequences, truth)

@@ -1,13 +1,15 @@
-"""How training comes along: loss, validation AUC, and the time to go unless a better epoch comes."""
+"""How training comes along: loss, validation AUC, and the time to go; and how a grid of trainings does."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from tsdr.evaluation.records import Record, Run
 from tsdr.training.trainer import Epoch, TrainingOptions
 
 
@@ -50,6 +52,68 @@ class TrainingProgress:
             f"best {epoch.best_auc:.4f} at {epoch.best_epoch}; {left:.0f} s to go"
         )
         self.progress.update(self.tasks[fold], total=last, completed=epoch.number, state=state)
+
+
+class GridProgress:
+    """A bar over the runs of a grid, with what ended last and, after the first runs, the time that is left.
+
+    A run that is still to come is expected to take as long as those of its backbone and method have taken, or else
+    those of its backbone, or else the average one.
+    """
+
+    def __init__(self, runs: Sequence[Run], done: Iterable[Record], workers: int, console: Console) -> None:
+        self.workers = workers
+        self.left = list(runs)
+        self.seconds = defaultdict[tuple[str, ...], list[float]](list)
+        for record in done:
+            self._learn(record)
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[state]}"),
+            console=console,
+        )
+        self.task = self.progress.add_task("Runs", total=len(self.left), state="")
+
+    def __enter__(self) -> "GridProgress":
+        self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.progress.stop()
+
+    def ended(self, run: Run, record: Record | None) -> None:
+        """A run has ended; without a record it has failed."""
+        self.left.remove(run)
+        came = "failed"
+        if record is not None:
+            self._learn(record)
+            came = f"AUC {record.metrics['auc']:.4f}, {record.epochs} epochs in {record.seconds:.0f} s"
+        state = f"about {_duration(self.time_left())} left" if self.left else ""
+        self.progress.update(self.task, advance=1, state=state)
+        what = f"{run.dataset} {run.backbone} {run.method} seed {run.seed} fold {run.fold}"
+        self.progress.console.print(f"{what}: {came}" + (f"; {state}" if state else ""), soft_wrap=True)
+
+    def time_left(self) -> float:
+        """The expected seconds until the last run ends."""
+        return sum(self._expected(run) for run in self.left) / self.workers
+
+    def _learn(self, record: Record) -> None:
+        for key in ((record.backbone, record.method), (record.backbone,), ()):
+            self.seconds[key].append(record.seconds)
+
+    def _expected(self, run: Run) -> float:
+        known = next(
+            (self.seconds[key] for key in ((run.backbone, run.method), (run.backbone,), ()) if self.seconds[key]), [0.0]
+        )
+        return sum(known) / len(known)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{max(1, minutes)} min"
 
 
 @contextmanager

@@ -1,0 +1,207 @@
+"""Where the runs of a grid are computed: processes of this machine, or a Ray cluster.
+
+An engine takes jobs and gives back records as they end, in any order. A run whose worker dies is given to another one,
+up to ATTEMPTS times; a run that raises an error is reported as failed, and the others go on.
+"""
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any, Protocol
+
+import torch
+
+from tsdr.errors import InputError, in_a_sentence
+from tsdr.evaluation.crossval import Experiment, FoldRun, run_fold
+from tsdr.evaluation.records import Record
+
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class Job:
+    """A fold to be trained and tested, with the log that it is a fold of."""
+
+    experiment: Experiment
+    fold_run: FoldRun
+
+    @property
+    def name(self) -> str:
+        """That of its record's file."""
+        return self.fold_run.run.file_name()
+
+    def run(self) -> Record:
+        """Train and test."""
+        return run_fold(self.experiment, self.fold_run)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that ended in an error, or whose workers died."""
+
+    job: Job
+    reason: str
+
+
+class Engine(Protocol):
+    """Computes jobs."""
+
+    @property
+    def workers(self) -> int:
+        """How many jobs are computed at a time."""
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Record | Failure]:
+        """What each job came to, as it ends."""
+
+
+class Processes:
+    """Worker processes of this machine, each with an equal share of the cores.
+
+    They end with the process that started them, however that ends. With `fresh`, every job gets a process of its own,
+    so that the peak memory in its record is its own.
+    """
+
+    def __init__(self, workers: int | None = None, *, fresh: bool = False) -> None:
+        cores = len(os.sched_getaffinity(0))
+        self.workers = workers or cores
+        self._fresh = fresh
+        self._threads = max(1, cores // self.workers)
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Record | Failure]:
+        """Hand the jobs out one by one."""
+        waiting, deaths = deque(jobs), Counter[str]()
+        crew: dict[Connection, _Worker] = {}
+        try:
+            while waiting or crew:
+                while waiting and len(crew) < self.workers:
+                    worker = _Worker(waiting.popleft(), self._threads)
+                    crew[worker.pipe] = worker
+                for pipe in wait(list(crew)):
+                    assert isinstance(pipe, Connection)
+                    worker = crew[pipe]
+                    came = worker.result()
+                    if came is None:
+                        deaths[worker.job.name] += 1
+                    if came is None and deaths[worker.job.name] < ATTEMPTS:
+                        waiting.appendleft(worker.job)
+                    else:
+                        yield came or Failure(worker.job, f"its worker died {ATTEMPTS} times; use fewer --workers")
+                    if came is None or self._fresh or not waiting:
+                        crew.pop(pipe).end()
+                    else:
+                        worker.give(waiting.popleft())
+        finally:
+            for worker in crew.values():
+                worker.end()
+
+
+class _Worker:
+    """A process that computes one job after another."""
+
+    def __init__(self, job: Job, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs, threads), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.give(job)
+
+    def give(self, job: Job) -> None:
+        self.job = job
+        with suppress(BrokenPipeError):  # it has just died, and `result` will say so
+            self.pipe.send(job)
+
+    def result(self) -> Record | Failure | None:
+        """What the job came to; None if the process died over it."""
+        try:
+            came = self.pipe.recv()
+        except (EOFError, ConnectionResetError):
+            return None
+        return came if isinstance(came, Record) else Failure(self.job, came)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def _work(pipe: Connection, threads: int) -> None:
+    """The life of a worker; an interrupt from the keyboard is for the process that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(threads)
+    while True:
+        job: Job = pipe.recv()
+        try:
+            pipe.send(job.run())
+        except Exception as error:
+            pipe.send(_reason(error))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _reason(error: Exception) -> str:
+    """A refusal in its own sentence; of anything else, where it happened."""
+    if isinstance(error, InputError):
+        return str(error)
+    return "".join(traceback.format_exception(error)[-2:]).strip()
+
+
+class RayCluster:
+    """The workers of a Ray cluster; without an address, of one that is started on this machine alone.
+
+    Logs go to the workers through Ray, and records come back the same way: nothing has to be shared but the package.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise InputError("the ray engine needs Ray: pip install 'tsdr[ray]'") from error
+        self._ray = ray
+        local: dict[str, Any] = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        try:
+            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise InputError(f"there is no Ray cluster at {address} ({in_a_sentence(error)})") from error
+        self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Record | Failure]:
+        """Submit all jobs; Ray gives a job whose worker died to another one."""
+        ray = self._ray
+        compute = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_compute)
+        logs = {id(job.experiment): job.experiment for job in jobs}
+        there = {key: ray.put(experiment) for key, experiment in logs.items()}
+        running = {compute.remote(there[id(job.experiment)], job.fold_run): job for job in jobs}
+        try:
+            while running:
+                (ended,), _ = ray.wait(list(running))
+                job = running.pop(ended)
+                try:
+                    yield ray.get(ended)
+                except ray.exceptions.RayTaskError as error:
+                    yield Failure(job, _reason(error.cause))
+                except ray.exceptions.RayError as error:
+                    yield Failure(job, in_a_sentence(error))
+        finally:
+            for task in running:
+                ray.cancel(task, force=True)
+            ray.shutdown()
+
+
+def _compute(experiment: Experiment, fold_run: FoldRun) -> Record:
+    torch.set_num_threads(1)
+    return run_fold(experiment, fold_run)

@@ -1,0 +1,50 @@
+"""A grid of runs: what has a record is not run again, and every record is written as its run ends."""
+
+import fcntl
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tsdr.errors import InputError
+from tsdr.evaluation.records import Record, RecordFolder
+from tsdr.experiments.engines import Engine, Failure, Job
+
+LOCK = ".running"
+
+
+def run_grid(
+    jobs: Sequence[Job],
+    records: RecordFolder,
+    engine: Engine,
+    on_end: Callable[[Record | Failure], None] = lambda came: None,
+) -> tuple[list[Record], list[Failure]]:
+    """Compute the jobs that have no record yet; the records of all jobs that have one now, and what failed.
+
+    A grid that is stopped, in whatever way, goes on where it was when it is called again: runs under way go on from
+    their checkpoints, to the same numbers.
+    """
+    failures = []
+    with _alone_in(records.folder):
+        missing = [job for job in jobs if records.find(job.fold_run.run) is None]
+        for came in engine.run(missing):
+            if isinstance(came, Record):
+                records.write(came)
+            else:
+                failures.append(came)
+            on_end(came)
+        found = [records.find(job.fold_run.run) for job in jobs]
+    return [record for record in found if record is not None], failures
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Hold the folder: two grids that write checkpoints of the same run would spoil them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(
+                f"{folder}: another grid is running in this folder; wait for it or choose another"
+            ) from error
+        yield
