@@ -19,6 +19,7 @@ from tsdr.evaluation.crossval import ALL_METHODS, Experiment, cross_validate, cr
 from tsdr.evaluation.records import RecordFolder
 from tsdr.experiments.engines import Engine, Processes, RayCluster
 from tsdr.experiments.paper import BACKBONES, FOLDS, LAMBDAS, SEED, STUDIES, plan_study, source_named
+from tsdr.experiments.tuning import tune
 from tsdr.inspection import inspect_log
 from tsdr.log import Log, read_log
 from tsdr.report.progress import TrainingProgress, complain, resumable
@@ -331,6 +332,47 @@ def reproduce_command(
         computing = RayCluster(address)
     if not show_grid(jobs, records, computing, console):
         raise typer.Exit(1)
+
+
+@app.command("tune")
+def tune_command(
+    log: LogFile,
+    backbone: BackboneName = "simplekt",
+    trials: Annotated[int, typer.Option(min=1, help="How many settings to try, those of earlier calls included.")] = 20,
+    storage: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where trials are kept; sqlite:///LOG.tune.db, in this folder, if left out."),
+    ] = None,
+    size: Size = None,
+    validation: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of students to tune on.")] = 0.1,
+    window: Window = 50,
+    minimum: Minimum = 5,
+    seed: Annotated[int, typer.Option(min=0)] = 42,
+    device: DeviceName = "auto",
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Tune smoothness, alpha and the clip of tsdr's weights on validation students; call again to go on."""
+    sequences = Sequences.from_log(_read(log, column, concept_separator, separator), window=window, minimum=minimum)
+    where = storage or f"sqlite:///{log.name.split('.')[0]}.tune.db"
+    with console.status("Tuning"), resumable("The same command", "the last whole trial"):
+        best = tune(
+            sequences,
+            backbone=backbone,
+            options=_options(size),
+            training=TrainingOptions(seed=seed, device=device),
+            trials=trials,
+            storage=where,
+            validation=validation,
+            on_trial=lambda number, method, value: console.print(f"trial {number}: {method} AUC {value:.4f}"),
+        )
+    console.print(
+        f"The best of {best.trials} trials on logged answers of {best.students} validation students: AUC "
+        f"{best.validation_auc:.4f}, against {best.default_auc:.4f} by the defaults. The same students chose it, so "
+        f"cross-validate before you believe the gain.\n--method {best.method}",
+        soft_wrap=True,
+    )
 
 
 @app.command("demo")

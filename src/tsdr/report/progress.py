@@ -117,12 +117,12 @@ def _duration(seconds: float) -> str:
 
 
 @contextmanager
-def resumable(how: str) -> Iterator[None]:
+def resumable(how: str, where: str = "the last whole epoch") -> Iterator[None]:
     """Say, when the user stops a run, how to go on."""
     try:
         yield
     except KeyboardInterrupt:
-        complain("stopped:", f"{how} goes on from the last whole epoch.")
+        complain("stopped:", f"{how} goes on from {where}.")
         raise
 
 

@@ -1,0 +1,110 @@
+"""Tuning λ and friends on validation students, with Optuna; every trial is kept, and a search that stopped goes on."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tsdr.debias.objective import DebiasOptions, new_objective
+from tsdr.errors import InputError, in_a_sentence
+from tsdr.sequences import Sequences, Split
+from tsdr.training.trainer import TrainingOptions, fit
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+
+SMOOTHNESS, ALPHA, LARGEST_WEIGHT = (0.05, 10.0), (0.3, 10.0), (1.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The best trial: its method, to be given to `--method`, its validation AUC, and that of the defaults."""
+
+    method: str
+    validation_auc: float
+    default_auc: float
+    trials: int
+    students: int
+
+
+def tune(
+    sequences: Sequences,
+    *,
+    backbone: str,
+    options: Mapping[str, Any],
+    training: TrainingOptions,
+    trials: int,
+    storage: str,
+    validation: float = 0.1,
+    on_trial: Callable[[int, str, float], None] = lambda number, method, value: None,
+) -> Tuned:
+    """Search smoothness λ, α and the clip of the weights for the best AUC on one validation share of the students.
+
+    The defaults are the first trial. The trials that the storage has already count, if they are of the same log, model
+    and training. What is best on logged answers need not be closest to the truth.
+    """
+    split = Split.hold_out(sequences.student, validation, seed=training.seed)
+    train, held_out = sequences.select(split.train), sequences.select(split.validation)
+    about = f"{backbone} {dict(options)} {training.model_dump_json(exclude={'device'})} {train.digest()}"
+    study = _open(storage, training.seed, f"tsdr {backbone}", about)
+
+    def measure(trial: "Trial") -> float:
+        objective = new_objective(backbone, train, options, training, DebiasOptions.of_method(_method(_suggest(trial))))
+        value = fit(objective, train, held_out, training)[-1].best_auc
+        on_trial(trial.number, _method(trial.params), value)
+        return value
+
+    study.optimize(measure, n_trials=max(0, trials - len(_done(study))))
+    done = _done(study)
+    best = max(done, key=lambda trial: trial.value)
+    default = next(trial.value for trial in done if _method(trial.params) == _method(_defaults()))
+    return Tuned(_method(best.params), best.value, default, len(done), len(held_out))
+
+
+def _open(storage: str, seed: int, name: str, about: str) -> "Study":
+    """The search of this name in a storage; a new one begins with the defaults."""
+    try:
+        import optuna
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError as error:
+        raise InputError("tuning needs Optuna: pip install 'tsdr[tune]'") from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        study = optuna.create_study(
+            storage=storage,
+            study_name=name,
+            direction="maximize",
+            sampler=optuna.samplers.TPESampler(seed=seed),
+            load_if_exists=True,
+        )
+    except (SQLAlchemyError, ValueError) as error:
+        raise InputError(f"--storage {storage}: cannot be opened ({in_a_sentence(error)})") from error
+    if study.user_attrs.setdefault("about", about) != about:
+        raise InputError(f"--storage {storage}: its trials are of another log or training; choose another storage")
+    study.set_user_attr("about", about)
+    if not any(_method(trial.params) == _method(_defaults()) for trial in _done(study)):
+        study.enqueue_trial(_defaults())
+    return study
+
+
+def _defaults() -> dict[str, float]:
+    options = DebiasOptions()
+    return {"smoothness": options.smoothness, "alpha": options.alpha, "largest_weight": options.clip[1]}
+
+
+def _suggest(trial: "Trial") -> dict[str, float]:
+    return {
+        "smoothness": trial.suggest_float("smoothness", *SMOOTHNESS, log=True),
+        "alpha": trial.suggest_float("alpha", *ALPHA, log=True),
+        "largest_weight": trial.suggest_float("largest_weight", *LARGEST_WEIGHT, log=True),
+    }
+
+
+def _method(found: Mapping[str, float]) -> str:
+    """The method with these options, to three digits: what is trained is what is printed."""
+    largest = found["largest_weight"]
+    return f"tsdr:smoothness={found['smoothness']:.3g}:alpha={found['alpha']:.3g}:clip={1 / largest:.3g}/{largest:.3g}"
+
+
+def _done(study: "Study") -> list[Any]:
+    """The trials that came to an end; one that was stopped counts for nothing."""
+    return [trial for trial in study.trials if trial.state.is_finished() and trial.value is not None]
