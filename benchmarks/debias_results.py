@@ -1,9 +1,9 @@
-"""The tables of docs/debiasing.md, from the records under results/debias.
+"""The tables of docs/debiasing.md, from the records under results.
 
     python -m benchmarks.debias_results > docs/debiasing.md
 
-A record is made by `tsdr compare --gamma GAMMA --seed SEED --folds 3 --backbone NAME --methods ... --out
-results/debias`, one on a real log by `tsdr compare LOG --folds 5 --seed 42 ...`.
+A record is made by `tsdr reproduce synthetic` or `tsdr compare --gamma GAMMA --seed SEED --folds 3 --backbone NAME
+--methods ... --out results`, one on a real log by `tsdr reproduce table1` or `tsdr compare LOG --folds 5 ...`.
 """
 
 import statistics
@@ -15,13 +15,14 @@ import numpy as np
 from tsdr.evaluation.crossval import ALL_METHODS
 from tsdr.evaluation.gap import gap_share
 from tsdr.evaluation.records import Record, RecordFolder
+from tsdr.training.trainer import TrainingOptions
 
-RECORDS = Path(__file__).parents[1] / "results" / "debias"
+RECORDS = Path(__file__).parents[1] / "results"
 MODELS = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt")
 INTRODUCTION = """\
 # What debiasing gains
 
-Made by `python -m benchmarks.debias_results` from the records in `results/debias`; the method and its options are in
+Made by `python -m benchmarks.debias_results` from the records in `results`; the method and its options are in
 [method.md](method.md). Latest 50 answers of students with 5 or more, 10 % of the training students for early stopping
 (patience 15), Adam 1e-3, batches of 64, the backbones' default sizes, one set of defaults for all backbones.
 
@@ -40,9 +41,15 @@ def main() -> None:
 
 
 def document(records: list[Record]) -> str:
-    """The whole document."""
+    """The whole document: of the logs on which something was debiased, by models of the default size."""
     parts = [INTRODUCTION]
-    logs = sorted({record.dataset for record in records}, key=lambda log: (not log.startswith(SIMULATED), log))
+    debiased = {record.dataset for record in records if "debias" in record.options and not _timed(record)}
+    records = [
+        record
+        for record in records
+        if record.dataset in debiased and record.backbone in MODELS and not _timed(record) and not _light(record)
+    ]
+    logs = sorted(debiased, key=lambda log: (not log.startswith(SIMULATED), log))
     for log in logs:
         parts.append(f"\n## {_title(log)}\n")
         parts.append(
@@ -57,6 +64,15 @@ def document(records: list[Record]) -> str:
             for method in dict.fromkeys(record.method for record in sorted(of_model, key=_order)):
                 parts.append(_row(model, method, of_model, log.startswith(SIMULATED)))
     return "\n".join(parts)
+
+
+def _timed(record: Record) -> bool:
+    """Cut off after a few epochs, to measure their cost."""
+    return record.options.get("training", {}).get("max_epochs") != TrainingOptions().max_epochs
+
+
+def _light(record: Record) -> bool:
+    return record.options["backbone"].get("size") == "light"
 
 
 def _title(log: str) -> str:

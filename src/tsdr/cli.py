@@ -286,7 +286,9 @@ def compare_command(
 @app.command("reproduce")
 def reproduce_command(
     study: Annotated[str, typer.Argument(help="; ".join(f"{name}: {study.what}" for name, study in STUDIES.items()))],
-    out: Annotated[Path | None, typer.Option(help="Folder for the records; results/STUDY if left out.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the records; studies share those of the same run.")] = Path(
+        "results"
+    ),
     backbones: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(BACKBONES),
     datasets: Annotated[
         str | None,
@@ -315,7 +317,7 @@ def reproduce_command(
     chosen = STUDIES[study]
     mapping = _mapping(column)
     names = _listed(datasets) if datasets else list(chosen.datasets)
-    records = RecordFolder(out or Path("results") / study)
+    records = RecordFolder(out)
     jobs = list(
         plan_study(
             chosen,
