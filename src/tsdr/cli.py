@@ -339,7 +339,7 @@ def report_command(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
 ) -> None:
     """Write what records came to, beside the paper's numbers, as one HTML page that needs nothing else."""
-    from tsdr.report.results import write_results  # the plots take long to import
+    from tsdr.report.results.page import write_results  # the plots take long to import
 
     with console.status("Working out intervals and drawing"):
         found = write_results(results, out)

@@ -13,7 +13,8 @@ from tsdr.evaluation.gap import gap_share
 from tsdr.evaluation.metrics import Predictions, calibration, of_each_student, per_student, pooled
 from tsdr.evaluation.records import Record, RecordFolder
 from tsdr.evaluation.significance import holm, paired_difference
-from tsdr.report.results import write_results
+from tsdr.report.results.charts import pooled_bins
+from tsdr.report.results.page import write_results
 
 STUDENTS, ANSWERS, CELLS, FOLDS = 40, 20, 100, 3
 TUNED = "tsdr:smoothness=0.5|2"
@@ -88,6 +89,13 @@ def everything() -> list[Record]:
     return found
 
 
+@pytest.fixture(scope="module")
+def whole_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    page_of(everything(), folder)
+    return folder / "report.html"
+
+
 def page_of(records: Iterable[Record], folder: Path) -> str:
     for record in records:
         RecordFolder(folder / "results" / record.dataset.split("-")[0]).write(record)
@@ -120,16 +128,16 @@ def test_a_real_log_stands_beside_the_paper_with_interval_and_mark(tmp_path: Pat
     adjusted = holm([*(found.p for found in tests.values()), *others])
     before, after = (np.mean([r.metrics["auc"] for r in group]) for group in (naive, tuned))
     for (metric, found), p in zip(tests.items(), adjusted, strict=False):
-        cells = rows(page, "Algebra05", metric.upper())["dkt", "tsdr, λ of 0.5|2"]
+        cells = rows(page, "Algebra05", metric.upper())["dkt", "tsdr, λ tuned"]
         if metric == "auc":
             assert cells[:5] == ["0.7538", "0.7669", "+0.0131", f"{before:.4f}", f"{after:.4f}"]
         assert cells[5] == signed(found.value) + ("*" if p < 0.05 else "")
         assert cells[6] == f"{signed(found.low)} to {signed(found.high)}"
     assert adjusted[0] < 0.05, "the mark is put to the test"
     better = sum(b.metrics["rmse"] < a.metrics["rmse"] for a, b in zip(naive, tuned, strict=True))
-    assert rows(page, "Algebra05", "RMSE")["dkt", "tsdr, λ of 0.5|2"][7] == f"{better} of 3"
+    assert rows(page, "Algebra05", "RMSE")["dkt", "tsdr, λ tuned"][7] == f"{better} of 3"
     own = np.mean([b.per_student["auc"] - a.per_student["auc"] for a, b in zip(naive, tuned, strict=True)])
-    assert rows(page, "Algebra05", "AUC of a student")["dkt", "tsdr, λ of 0.5|2"][5] == signed(float(own))
+    assert rows(page, "Algebra05", "AUC of a student")["dkt", "tsdr, λ tuned"][5] == signed(float(own))
     assert "over the 6 tests" in page
 
 
@@ -148,7 +156,7 @@ def test_only_the_same_folds_of_the_same_log_and_model_are_paired(tmp_path: Path
     page = page_of([*runs("naive"), *light, *ours], tmp_path)
     found = rows(page, "Algebra05", "AUC")
     assert found["dkt (d 64)", "tsdr"][7] == "1 of 1"
-    assert found["dkt (d 32)", "original alone"][4] == "–"
+    assert found["dkt (d 32)", "–"][4] == "–"
 
 
 def test_truth_is_apart_from_what_was_observed_with_the_gap_and_controls(tmp_path: Path) -> None:
@@ -168,21 +176,39 @@ def test_truth_is_apart_from_what_was_observed_with_the_gap_and_controls(tmp_pat
         assert found["dkt", method][2].startswith(signed(change.value))
         assert found["dkt", method][3] == f"{signed(change.low)} to {signed(change.high)}"
         assert found["dkt", method][5].startswith(f"{closed.share:.0%} (")
-    assert f"closes {4 / 7:.0%}" in page
+    assert f"it closes {4 / 7:.0%} (median of 1)" in page
 
 
-def test_the_page_says_what_was_run_and_what_was_not(tmp_path: Path) -> None:
-    page = page_of(everything(), tmp_path)
+def test_the_page_says_what_was_run_and_what_was_not(whole_page: Path) -> None:
+    page = whole_page.read_text()
     assert "ednet_1000users, a sample of the paper&#39;s EdNet" in page
     assert "EdNet: all backbones" in page, "a sample is not the paper's log"
     assert "Algebra05: simplekt, folibikt, sparsekt, diskt" in page
-    assert "In" not in rows(page, "math1, gamma 0.8", "AUC")
     for title in ("OBSERVED: logged", "TRUE: every", "λ, the weight", "Ablation:", "Calibration on", "What it costs"):
         assert f"<h3>{title}" in page
     assert "2 backbones (dkt, akt)" in page
-    assert f"tsdr report {tmp_path / 'results'} --out" in page
+    assert f"tsdr report {whole_page.parent / 'results'} --out" in page
     assert len(page.encode()) < 1_000_000
-    assert not re.search(r"(?:src|href)=\"(?!data:|#)", re.sub(r"xlink:href=\"#|<metadata>.*?</metadata>", "", page))
+    assert not re.search(r"(?:src|href)=\"(?!data:|#)", page)
+
+
+def test_figures_show_what_records_say(whole_page: Path) -> None:
+    page = whole_page.read_text()
+    alone = {method: runs(method, dataset="simulated-gamma0.8") for method in ("tsdr", "tsdr:smoothness=0", "naive")}
+    means = {method: float(np.mean([r.metrics["auc"] for r in group])) for method, group in alone.items()}
+    assert f"AUC against λ: {means['tsdr:smoothness=0']:.4f} at 0, {means['tsdr']:.4f} at 2" in page
+    tuned = np.mean([r.metrics["auc"] for r in runs(TUNED, dataset="simulated-gamma0.8")])
+    assert f"smooth imputation {tuned - means['naive']:+.4f}" in page, "the last step of the ablation is tsdr tuned"
+    assert "0.5 to 1.5" in page, "seconds of an epoch"
+    assert "100 to 150" in page, "MiB"
+
+
+def test_calibration_bins_are_pooled_by_their_answers() -> None:
+    small = {"answers": [0.0] * 9 + [50.0], "predicted": [None] * 9 + [0.92], "right": [None] * 9 + [0.8]}
+    large = {"answers": [90.0] + [0.0] * 8 + [150.0], "predicted": [0.05] + [None] * 8 + [0.96], "right": [0.1] * 10}
+    predicted, right = pooled_bins([run("naive", 0, calibration=small), run("naive", 1, calibration=large)])
+    assert predicted == pytest.approx([0.95])
+    assert right == pytest.approx([(50 * 0.8 + 150 * 0.1) / 200])
 
 
 def test_a_run_found_twice_counts_once_and_other_files_are_counted(tmp_path: Path) -> None:
@@ -211,9 +237,8 @@ def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1200])
-def test_nothing_overflows_and_nothing_is_asked_for(width: int, tmp_path: Path) -> None:
-    page_of(everything(), tmp_path)
-    seen = render(tmp_path / "report.html", width, tmp_path)
+def test_nothing_overflows_and_nothing_is_asked_for(width: int, whole_page: Path, tmp_path: Path) -> None:
+    seen = render(whole_page, width, tmp_path)
     assert seen.window <= width
     assert seen.width <= seen.window
     assert (seen.errors, seen.asked) == ([], [])

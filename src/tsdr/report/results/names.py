@@ -1,4 +1,4 @@
-"""How the results page calls logs, models, methods and metrics."""
+"""How the results page calls and orders logs, models, methods and metrics, and what numbers rest on."""
 
 import json
 from collections import defaultdict
@@ -8,8 +8,9 @@ from typing import Any
 from tsdr.evaluation.changes import OWN_AUC
 from tsdr.evaluation.collection import Cell, Model
 from tsdr.evaluation.records import Record
-from tsdr.experiments.paper import SELECTED, paper_dataset
+from tsdr.experiments.paper import BACKBONES, SELECTED, STUDIES, paper_dataset
 
+BASELINE = "baseline"  # the method of records of what is reached without knowledge tracing
 METRIC_NAMES = {
     "auc": "AUC",
     "acc": "ACC",
@@ -40,27 +41,27 @@ def is_sample(dataset: str) -> bool:
 
 
 def method_name(method: str) -> str:
-    """A method, with what is chosen in every fold told apart from what is given.
+    """A method; which λ it is tuned over is left to a note.
 
     >>> method_name("tsdr:smoothness=0.5|2"), method_name("tsdr")
-    ('tsdr, λ of 0.5|2', 'tsdr')
+    ('tsdr, λ tuned', 'tsdr')
     """
-    return method.replace(":smoothness=", ", λ of " if "|" in method else ", λ ")
+    return "tsdr, λ tuned" if method.startswith("tsdr:smoothness=") and "|" in method else method
 
 
-def model_names(cells: Iterable[Cell]) -> dict[Model, str]:
-    """The backbone of each model and, where it was run with several settings, what tells them apart."""
-    by_backbone = defaultdict[str, set[Model]](set)
+def model_names(cells: Iterable[Cell]) -> dict[tuple[str, Model], str]:
+    """What the model of each cell is called: its backbone and, if that was run otherwise on the same log, how."""
+    on_log = defaultdict[tuple[str, str], list[Model]](list)
     for cell in cells:
-        by_backbone[cell.model.backbone].add(cell.model)
+        on_log[cell.dataset, cell.model.backbone].append(cell.model)
     names = {}
-    for backbone, models in by_backbone.items():
+    for (dataset, backbone), models in on_log.items():
         flat = {model: _flat(json.loads(model.setting)) for model in models}
         keys = sorted({key for settings in flat.values() for key in settings})
         differing = [key for key in keys if len({str(settings.get(key)) for settings in flat.values()}) > 1]
         for model in models:
             told = ", ".join(f"{key} {flat[model][key]}" for key in differing if key in flat[model])
-            names[model] = f"{backbone} ({told})" if told else backbone
+            names[dataset, model] = f"{backbone} ({told})" if told else backbone
     return names
 
 
@@ -73,16 +74,20 @@ def _flat(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def basis(runs: Sequence[Record]) -> str:
-    """What numbers rest on: how many students, seeds and folds."""
-    tested = defaultdict[tuple[object, ...], int](int)
+    """What numbers rest on: how many held-out students of a log, seeds and folds."""
+    tested = defaultdict[tuple[object, ...], dict[int, int]](dict)
     for run in runs:
-        tested[run.dataset, run.backbone, run.options.get("data"), run.seed] += run.students.get("test", 0)
-    seeds = {run.seed for run in runs}
-    folds = {(run.seed, run.fold) for run in runs}
-    students = f"{max(tested.values()):,} students, " if any(tested.values()) else ""
-    if seeds and len(folds) % len(seeds) == 0:
-        return f"{students}{counted(len(seeds), 'seed')} x {counted(len(folds) // len(seeds), 'fold')}"
-    return f"{students}{counted(len(folds), 'run')} of {counted(len(seeds), 'seed')}"
+        log = run.dataset, run.options.get("data"), run.options.get("folds"), run.seed
+        tested[log][run.fold] = run.students.get("test", 0)
+    students = max((sum(of_fold.values()) for of_fold in tested.values()), default=0)
+    return f"{counted(students, 'student')}, {seeds_by_folds(runs)} (seeds x folds)"
+
+
+def seeds_by_folds(runs: Sequence[Record]) -> str:
+    """Such as 3 x 5; the number of runs where seeds have not as many folds each."""
+    seeds, folds = {run.seed for run in runs}, {(run.seed, run.fold) for run in runs}
+    even = bool(seeds) and len(folds) % len(seeds) == 0
+    return f"{len(seeds)} x {len(folds) // len(seeds)}" if even else f"{len(folds)} runs"
 
 
 def counted(number: int, what: str) -> str:
@@ -92,3 +97,14 @@ def counted(number: int, what: str) -> str:
     ('1 log', '1,200 logs')
     """
     return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def is_timed(record: Record) -> bool:
+    """Whether a run is of the overhead study: too short to say how good a model is, and alone in its process."""
+    training = record.options.get("training", {})
+    return all(training.get(name) == value for name, value in STUDIES["overhead"].training.items())
+
+
+def place_of_backbone(backbone: str) -> tuple[int, str]:
+    """The paper's order, then the alphabet's."""
+    return (BACKBONES.index(backbone) if backbone in BACKBONES else len(BACKBONES)), backbone

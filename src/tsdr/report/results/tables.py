@@ -13,7 +13,7 @@ from tsdr.evaluation.gap import GapShare, gap_share
 from tsdr.evaluation.records import Record
 from tsdr.evaluation.significance import has_sums
 from tsdr.experiments.paper import SELECTED, paper_dataset
-from tsdr.report.results_names import METRIC_NAMES, basis, counted, log_name, method_name
+from tsdr.report.results.names import METRIC_NAMES, basis, counted, log_name, method_name, seeds_by_folds
 
 OBSERVED = ("auc", "acc", "rmse", OWN_AUC)
 NOTHING = "–"
@@ -21,6 +21,7 @@ MARK = "*"
 _PAPERS = ("original", "+TSDR", "change")
 _OURS = ("original", "method", "change", "95 % interval", "better in")
 Paper = dict[str, Any]
+Labels = dict[tuple[str, Model], str]
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Table:
     header: list[str]
     groups: list[tuple[str, list[list[str]]]]
     notes: list[str]
+    caption: str
 
 
 def observed_entries(cells: Iterable[Cell]) -> list[Entry]:
@@ -68,7 +70,7 @@ def true_entries(cells: Iterable[Cell]) -> list[Entry]:
     return _corrected(found)
 
 
-def observed_tables(entries: Sequence[Entry], labels: dict[Model, str], paper: Paper) -> list[Table]:
+def observed_tables(entries: Sequence[Entry], labels: Labels, paper: Paper) -> list[Table]:
     """A table for each log, AUC, ACC and RMSE below each other, the paper's numbers beside ours."""
     tests = sum(entry.change is not None and entry.change.p is not None for entry in entries)
     tables = []
@@ -82,18 +84,19 @@ def observed_tables(entries: Sequence[Entry], labels: dict[Model, str], paper: P
             Table(
                 log_name(dataset),
                 [("", 2), ("paper", 3), ("ours", 6)],
-                ["model", "method", *_PAPERS, *_OURS, "rests on"],
+                ["model", "method", *_PAPERS, *_OURS, "seeds x folds"],
                 groups,
                 _notes(of_log, tests),
+                _caption(of_log),
             )
         )
     return tables
 
 
-def true_tables(entries: Sequence[Entry], labels: dict[Model, str]) -> list[Table]:
+def true_tables(entries: Sequence[Entry], labels: Labels) -> list[Table]:
     """A table for each log whose truth is known."""
     tests = sum(entry.change is not None and entry.change.p is not None for entry in entries)
-    header = ["model", "method", *_OURS, "gap closed", "true RMSE", "true AUC", "rests on"]
+    header = ["model", "method", *_OURS, "gap closed", "true RMSE", "true AUC", "seeds x folds"]
     tables = []
     for dataset, of_log in _by_log(entries):
         rows = [_true_row(entry, labels) for entry in of_log]
@@ -104,7 +107,7 @@ def true_tables(entries: Sequence[Entry], labels: dict[Model, str]) -> list[Tabl
         ]
         spans = [("", 2), ("cross-entropy (less is better)", 6), ("method", 3)]
         group = ("Every concept at every step of held-out students", rows)
-        tables.append(Table(log_name(dataset), spans, header, [group], notes))
+        tables.append(Table(log_name(dataset), spans, header, [group], notes, _caption(of_log)))
     return tables
 
 
@@ -152,24 +155,24 @@ def _by_log(entries: Iterable[Entry]) -> list[tuple[str, list[Entry]]]:
     return [(dataset, list(group)) for dataset, group in groupby(entries, lambda entry: entry.cell.dataset)]
 
 
-def _observed_row(entry: Entry, labels: dict[Model, str], paper: Paper) -> list[str]:
+def _observed_row(entry: Entry, labels: Labels, paper: Paper) -> list[str]:
     known = None
     if entry.method is None or entry.is_ours:
         known = paper_values(entry.cell.dataset, entry.cell.model.backbone, entry.metric, paper)
     theirs = [number(known[0]), number(known[1]), signed(known[1] - known[0])] if known else [NOTHING] * 3
     before = entry.change.before if entry.change else mean(entry.runs, entry.metric) if entry.method is None else None
-    return [*_who(entry, labels), *theirs, number(before), *_change_cells(entry), basis_of_runs(entry.runs)]
+    return [*_who(entry, labels), *theirs, number(before), *_change_cells(entry), seeds_by_folds(entry.runs)]
 
 
-def _true_row(entry: Entry, labels: dict[Model, str]) -> list[str]:
+def _true_row(entry: Entry, labels: Labels) -> list[str]:
     before = entry.change.before if entry.change else None
     truth = [number(mean(entry.runs, metric)) for metric in ("true_rmse", "true_auc")]
     cells = [*_who(entry, labels), number(before), *_change_cells(entry), share_closed(entry.share)]
-    return [*cells, *truth, basis_of_runs(entry.runs)]
+    return [*cells, *truth, seeds_by_folds(entry.runs)]
 
 
-def _who(entry: Entry, labels: dict[Model, str]) -> list[str]:
-    return [labels[entry.cell.model], method_name(entry.method) if entry.method else "original alone"]
+def _who(entry: Entry, labels: Labels) -> list[str]:
+    return [labels[entry.cell.dataset, entry.cell.model], method_name(entry.method) if entry.method else "–"]
 
 
 def _change_cells(entry: Entry) -> list[str]:
@@ -201,19 +204,22 @@ def _notes(entries: Sequence[Entry], tests: int) -> list[str]:
         )
     if not changes:
         notes.append("No method but the original was run on this log.")
-    runs = {id(run) for entry in entries for run in _all_runs(entry)}
-    notes.append(f"The table rests on {counted(len(runs), 'run')}.")
+    grids = sorted({entry.method.partition("=")[2] for entry in entries if entry.method and "|" in entry.method})
+    if grids:
+        tuned = " or ".join(grid.replace("|", ", ") for grid in grids)
+        notes.append(f"λ tuned: of {tuned}, each fold takes the one that is best on its validation students.")
     return notes
+
+
+def _caption(entries: Sequence[Entry]) -> str:
+    """How much a table rests on."""
+    found = {id(run): run for entry in entries for run in _all_runs(entry)}
+    return f"{counted(len(found), 'run')}: {basis(list(found.values()))}."
 
 
 def _all_runs(entry: Entry) -> list[Record]:
     naive = entry.cell.paired("naive", entry.method)[0] if entry.method else []
     return [*naive, *entry.runs]
-
-
-def basis_of_runs(runs: Sequence[Record]) -> str:
-    """How many students, seeds and folds, short."""
-    return basis(runs).replace(" students", "").replace(" seeds", "").replace(" seed", "").replace(", ", ": ")
 
 
 def number(found: float | None) -> str:

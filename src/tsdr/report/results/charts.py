@@ -2,26 +2,30 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from hashlib import sha256
-from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from markupsafe import Markup
-from matplotlib.axes import Axes
 
 from tsdr.evaluation.changes import mean, standard_error, value
 from tsdr.evaluation.collection import Cell, Model, on_common_folds
 from tsdr.evaluation.crossval import RANDOM_EXPOSURE
 from tsdr.evaluation.records import Record
-from tsdr.experiments.paper import SELECTED
-from tsdr.report.html import inline_svg
-from tsdr.report.results_names import METRIC_NAMES, basis, log_name
+from tsdr.experiments.paper import GAMMAS, SELECTED
+from tsdr.report.results.names import METRIC_NAMES, basis, log_name
+from tsdr.report.results.panels import (
+    LEGEND,
+    NAIVE,
+    ORACLE,
+    OURS,
+    PAPER,
+    STYLES,
+    Chart,
+    errorbar,
+    new_panel,
+    svg_of,
+)
+from tsdr.report.results.tables import Labels, Paper, paper_values
 
-NAIVE, OURS, ORACLE, PAPER = "#6b7785", "#0072b2", "#d55e00", "#b0b8c0"
-STYLES = {"naive": (NAIVE, "s"), "tsdr": (OURS, "o"), RANDOM_EXPOSURE: (ORACLE, "^")}
-LEGEND = {"naive": "original", "tsdr": "+TSDR", RANDOM_EXPOSURE: "random exposure"}
 BARS = "Error bars: ± one standard error over runs."
 # The steps of the paper's ablation, as options of tsdr: trained jointly or not, and whose states are kept smooth.
 STEPS = {
@@ -30,21 +34,11 @@ STEPS = {
     (True, "kt"): "smooth\nbackbone",
     (True, "imputation"): "smooth\nimputation",
 }
+_WHOLE = (True, "imputation")
+_BINS = ("answers", "predicted", "right")
 
 
-@dataclass(frozen=True)
-class Chart:
-    """A figure of small panels, its legend (name, colour, whether it is the paper's) and what it shows."""
-
-    title: str
-    caption: str
-    legend: list[tuple[str, str, bool]] = field(default_factory=list)
-    panels: list[Markup] = field(default_factory=list)
-
-
-def charts(
-    cells: Sequence[Cell], timed: Sequence[Cell], labels: dict[Model, str], paper: dict[str, Any]
-) -> list[Chart]:
+def charts(cells: Sequence[Cell], timed: Sequence[Cell], labels: Labels, paper: Paper) -> list[Chart]:
     """Every figure that there are records for."""
     simulated = _by_gamma(cells)
     drawn = [
@@ -58,7 +52,7 @@ def charts(
     return [chart for chart in drawn if chart.panels]
 
 
-def observed_against_gamma(simulated: dict[str, dict[float, Cell]], paper: dict[str, Any]) -> Chart:
+def observed_against_gamma(simulated: dict[str, dict[float, Cell]], paper: Paper) -> Chart:
     """AUC, ACC and RMSE on logged answers against the strength of selection (the paper's Figure 3)."""
     chart = _chart_against_gamma(
         simulated,
@@ -66,20 +60,12 @@ def observed_against_gamma(simulated: dict[str, dict[float, Cell]], paper: dict[
         "AUC, ACC and RMSE on logged answers of held-out students of simulated logs.",
         ("naive", "tsdr"),
     )
-    chart.legend.append(("the paper's (original below, +TSDR above; RMSE the other way round)", PAPER, True))
-    for metric in ("auc", "acc", "rmse"):
-        for backbone, by_gamma in simulated.items():
-
-            def draw(panel: Axes, metric: str = metric, backbone: str = backbone) -> None:
-                for method in ("original", "tsdr"):
-                    known = [
-                        (gamma, paper["synthetic"][f"synthetic-{gamma}"][metric][backbone][method])
-                        for gamma in np.sort([float(name.split("-")[1]) for name in paper["synthetic"]])
-                        if backbone in paper["synthetic"][f"synthetic-{gamma}"][metric]
-                    ]
-                    panel.plot(*zip(*known, strict=True), color=PAPER, linestyle="--", linewidth=1) if known else None
-
-            chart.panels.append(_against_gamma(backbone, by_gamma, metric, ("naive", "tsdr"), draw))
+    chart.legend.append(("dashed and faint: the paper's", PAPER, True))
+    chart.panels.extend(
+        _against_gamma(backbone, by_gamma, metric, ("naive", "tsdr"), paper)
+        for metric in ("auc", "acc", "rmse")
+        for backbone, by_gamma in simulated.items()
+    )
     return chart
 
 
@@ -99,7 +85,7 @@ def truth_against_gamma(simulated: dict[str, dict[float, Cell]]) -> Chart:
     return chart
 
 
-def against_smoothness(cells: Iterable[Cell], labels: dict[Model, str]) -> list[Chart]:
+def against_smoothness(cells: Iterable[Cell], labels: Labels) -> list[Chart]:
     """AUC and ACC against λ (the paper's Figure 4), for each log that tsdr was run on at several λ."""
     found: dict[str, list[tuple[str, list[float], list[list[Record]]]]] = defaultdict(list)
     for cell in cells:
@@ -107,7 +93,7 @@ def against_smoothness(cells: Iterable[Cell], labels: dict[Model, str]) -> list[
         if len(by_lambda) > 1:
             common = on_common_folds([by_lambda[value] for value in by_lambda] + [cell.methods.get("naive", [])])
             if common[0]:
-                found[cell.dataset].append((labels[cell.model], list(by_lambda), common))
+                found[cell.dataset].append((labels[cell.dataset, cell.model], list(by_lambda), common))
     drawn = []
     for dataset, models in found.items():
         runs = [run for _, _, groups in models for run in groups[0]]
@@ -118,21 +104,21 @@ def against_smoothness(cells: Iterable[Cell], labels: dict[Model, str]) -> list[
         )
         for metric in ("auc", "acc"):
             for label, lambdas, (*at_lambda, naive) in models:
-                figure, panel = _panel(label, "λ", METRIC_NAMES[metric])
-                _errorbar(panel, range(len(lambdas)), at_lambda, metric, "tsdr")
+                figure, panel = new_panel(label, "λ", METRIC_NAMES[metric])
+                errorbar(panel, range(len(lambdas)), at_lambda, metric, "tsdr")
                 panel.set_xticks(range(len(lambdas)), [f"{value:g}" for value in lambdas])
                 panel.axhline(mean(naive, metric), color=NAIVE, linestyle="--", linewidth=1)
                 said = ", ".join(
                     f"{mean(group, metric):.4f} at {value:g}" for value, group in zip(lambdas, at_lambda, strict=True)
                 )
                 chart.panels.append(
-                    _svg(figure, f"{log_name(dataset)}, {label}, {METRIC_NAMES[metric]} against λ: {said}")
+                    svg_of(figure, f"{log_name(dataset)}, {label}, {METRIC_NAMES[metric]} against λ: {said}")
                 )
         drawn.append(chart)
     return drawn
 
 
-def ablation(cells: Iterable[Cell], labels: dict[Model, str], paper: dict[str, Any]) -> list[Chart]:
+def ablation(cells: Iterable[Cell], labels: Labels, paper: Paper) -> list[Chart]:
     """What each step of the method adds to AUC over naive training (the paper's ablation table)."""
     found: dict[str, list[tuple[str, str, dict[str, list[float]], list[Record]]]] = defaultdict(list)
     for cell in cells:
@@ -144,7 +130,7 @@ def ablation(cells: Iterable[Cell], labels: dict[Model, str], paper: dict[str, A
                 for step, runs in zip(steps, others, strict=True)
             }
             if naive:
-                found[cell.dataset].append((cell.model.backbone, labels[cell.model], gains, naive))
+                found[cell.dataset].append((cell.model.backbone, labels[cell.dataset, cell.model], gains, naive))
     drawn = []
     for dataset, models in found.items():
         runs = [run for *_, naive in models for run in naive]
@@ -153,7 +139,7 @@ def ablation(cells: Iterable[Cell], labels: dict[Model, str], paper: dict[str, A
             f"What each step adds to the AUC on logged answers over naive training: {basis(runs)}. {BARS} Frozen: the "
             "auxiliary models are trained first; joint: along; then the states of the backbone or of the imputation "
             "model are kept smooth. The paper's gains are on Prob.",
-            [("gain over original", OURS, False), ("the paper's, on Prob", ORACLE, True)],
+            [("gain over original", OURS, False), ("the paper's, on Prob (diamonds)", ORACLE, True)],
         )
         for backbone, label, gains, _ in models:
             chart.panels.append(_ablation_panel(dataset, label, gains, _paper_steps(paper, backbone)))
@@ -178,17 +164,17 @@ def calibration(cells: Iterable[Cell]) -> Chart:
     for dataset, groups in found.items():
         if not all(groups.values()):
             continue
-        figure, panel = _panel(log_name(dataset), "predicted success", "share right")
+        figure, panel = new_panel(log_name(dataset), "predicted success", "share right")
         panel.plot([0, 1], [0, 1], color=PAPER, linewidth=0.8)
         for method, runs in groups.items():
             predicted, right = pooled_bins(runs)
             colour, marker = STYLES[method]
             panel.plot(predicted, right, color=colour, marker=marker, markersize=3.5, linewidth=1.2)
-        chart.panels.append(_svg(figure, f"Calibration of original and +TSDR on {log_name(dataset)}"))
+        chart.panels.append(svg_of(figure, f"Calibration of original and +TSDR on {log_name(dataset)}"))
     return chart
 
 
-def overhead(timed: Iterable[Cell], paper: dict[str, Any]) -> Chart:
+def overhead(timed: Iterable[Cell], paper: Paper) -> Chart:
     """Time of an epoch and peak memory of tsdr relative to naive training (the paper's overhead table)."""
     found = {cell.model.backbone: cell.paired("naive", cell.ours() or "") for cell in timed}
     pairs = {backbone: (naive, runs) for backbone, (naive, runs) in found.items() if naive}
@@ -213,7 +199,7 @@ def overhead(timed: Iterable[Cell], paper: dict[str, Any]) -> Chart:
         ("peak memory, times the original's", lambda run: run.peak_memory_mib, "mb", "{:.0f}"),
     ]
     for title, measured, key, form in shown:
-        figure, panel = _panel(title, "", "")
+        figure, panel = new_panel(title, "", "")
         for place, (backbone, (naive, runs)) in enumerate(pairs.items()):
             before, after = (float(np.mean([measured(run) for run in group])) for group in (naive, runs))
             panel.barh(place - 0.2, after / before, 0.38, color=OURS)
@@ -226,7 +212,7 @@ def overhead(timed: Iterable[Cell], paper: dict[str, Any]) -> Chart:
         panel.set_yticks(range(len(pairs)), list(pairs))
         panel.set_xlim(right=panel.get_xlim()[1] * 1.3)
         panel.invert_yaxis()
-        chart.panels.append(_svg(figure, f"{title}, for {', '.join(pairs)}"))
+        chart.panels.append(svg_of(figure, f"{title}, for {', '.join(pairs)}"))
     return chart
 
 
@@ -239,9 +225,6 @@ def pooled_bins(runs: Iterable[Record]) -> tuple[list[float], list[float]]:
         answers, predicted, right = answers + weight, predicted + weight * means[0], right + weight * means[1]
     enough = answers >= 100
     return (predicted[enough] / answers[enough]).tolist(), (right[enough] / answers[enough]).tolist()
-
-
-_BINS = ("answers", "predicted", "right")
 
 
 def _by_gamma(cells: Iterable[Cell]) -> dict[str, dict[float, Cell]]:
@@ -260,7 +243,7 @@ def _chart_against_gamma(
 ) -> Chart:
     runs = [run for by_gamma in simulated.values() for cell in by_gamma.values() for run in cell.methods["naive"]]
     legend = [(LEGEND[method], STYLES[method][0], False) for method in methods]
-    return Chart(title, f"{what} Each point: {basis(runs)}. {BARS}", legend)
+    return Chart(title, f"{what} Each point: at most {basis(runs)}. {BARS}", legend)
 
 
 def _against_gamma(
@@ -268,17 +251,21 @@ def _against_gamma(
     by_gamma: dict[float, Cell],
     metric: str,
     methods: Sequence[str],
-    behind: Callable[[Axes], None] = lambda panel: None,
+    paper: Paper | None = None,
 ) -> Markup:
-    figure, panel = _panel(backbone, "gamma", METRIC_NAMES[metric])
-    behind(panel)
+    figure, panel = new_panel(backbone, "gamma", METRIC_NAMES[metric])
+    if paper is not None:
+        known = {gamma: paper_values(f"simulated-gamma{gamma:g}", backbone, metric, paper) for gamma in GAMMAS}
+        for place, method in enumerate(("naive", "tsdr")):
+            line = [(gamma, values[place]) for gamma, values in known.items() if values]
+            panel.plot(*np.transpose(line), color=STYLES[method][0], linestyle="--", linewidth=1, alpha=0.4)
     said = []
     paired = {gamma: _paired(cell, methods) for gamma, cell in by_gamma.items()}
     for method in methods:
         there = {gamma: groups[method] for gamma, groups in paired.items() if groups.get(method)}
-        _errorbar(panel, list(there), list(there.values()), metric, method)
+        errorbar(panel, list(there), list(there.values()), metric, method)
         said += [f"{LEGEND[method]} {mean(group, metric):.4f} at gamma {gamma:g}" for gamma, group in there.items()]
-    return _svg(figure, f"{backbone}, {METRIC_NAMES[metric]}: {', '.join(said)}")
+    return svg_of(figure, f"{backbone}, {METRIC_NAMES[metric]}: {', '.join(said)}")
 
 
 def _paired(cell: Cell, methods: Sequence[str]) -> dict[str, list[Record]]:
@@ -298,9 +285,6 @@ def _by_smoothness(cell: Cell) -> dict[float, list[Record]]:
     return dict(sorted(found.items()))
 
 
-_WHOLE = (True, "imputation")
-
-
 def _steps(cell: Cell) -> dict[str, list[Record]]:
     """The runs of each step of the ablation that was run; the last one is tsdr itself."""
     found = {}
@@ -318,7 +302,7 @@ def _is_tsdr(run: Record) -> bool:
     return run.method.split(":")[0] == "tsdr" and "debias" in run.options
 
 
-def _paper_steps(paper: dict[str, Any], backbone: str) -> dict[str, float]:
+def _paper_steps(paper: Paper, backbone: str) -> dict[str, float]:
     """The paper's gains in AUC over the original, by step."""
     rows = [row for row in paper["ablation_prob"] if row["backbone"] == backbone]
     smooth = {(False, False): "off", (False, True): "kt", (True, False): "imputation"}
@@ -330,7 +314,7 @@ def _paper_steps(paper: dict[str, Any], backbone: str) -> dict[str, float]:
 
 
 def _ablation_panel(dataset: str, label: str, gains: dict[str, list[float]], paper: dict[str, float]) -> Markup:
-    figure, panel = _panel(label, "", "gain in AUC")
+    figure, panel = new_panel(label, "", "gain in AUC")
     means = [float(np.mean(values)) for values in gains.values()]
     errors = [standard_error(values) or 0.0 for values in gains.values()]
     panel.bar(range(len(gains)), means, 0.6, yerr=errors, color=OURS, ecolor="0.3", capsize=2)
@@ -340,25 +324,4 @@ def _ablation_panel(dataset: str, label: str, gains: dict[str, list[float]], pap
     panel.axhline(0, color="0.4", linewidth=0.8)
     panel.set_xticks(range(len(gains)), list(gains), fontsize=7)
     said = ", ".join(f"{step.replace(chr(10), ' ')} {gain:+.4f}" for step, gain in zip(gains, means, strict=True))
-    return _svg(figure, f"{log_name(dataset)}, {label}, gain in AUC over the original: {said}")
-
-
-def _panel(title: str, x: str, y: str) -> tuple[Any, Axes]:
-    figure, panel = plt.subplots(figsize=(3.4, 2.6), layout="constrained")
-    panel.set_title(title, fontsize=9)
-    panel.set_xlabel(x, fontsize=8)
-    panel.set_ylabel(y, fontsize=8)
-    panel.tick_params(labelsize=7.5)
-    panel.spines[["top", "right"]].set_visible(False)
-    return figure, panel
-
-
-def _errorbar(panel: Axes, x: Iterable[float], groups: Sequence[Sequence[Record]], metric: str, method: str) -> None:
-    means = [mean(group, metric) for group in groups]
-    errors = [standard_error([value(run, metric) for run in group]) or 0.0 for group in groups]
-    colour, marker = STYLES[method]
-    panel.errorbar(list(x), means, errors, color=colour, marker=marker, markersize=4, linewidth=1.2, capsize=2)
-
-
-def _svg(figure: Any, description: str) -> Markup:
-    return inline_svg(figure, f"chart{sha256(description.encode()).hexdigest()[:8]}", description)
+    return svg_of(figure, f"{log_name(dataset)}, {label}, gain in AUC over the original: {said}")
