@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 
 from tsdr.files import replacing
 
-_MEASURED_FONT = "DejaVu Sans"  # matplotlib lays text out by it
 _TEMPLATES = Environment(
     loader=PackageLoader("tsdr.report"),
     autoescape=True,
@@ -38,7 +37,7 @@ def inline_svg(figure: Figure, name: str, description: str) -> Markup:
     `description` is what is read aloud in its stead. The figure is closed.
     """
     drawn = io.StringIO()
-    with plt.rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "font.sans-serif": [_MEASURED_FONT]}):
+    with plt.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
         figure.savefig(drawn, format="svg", metadata={"Date": None})
     plt.close(figure)
     svg = drawn.getvalue()
@@ -53,10 +52,18 @@ def inline_svg(figure: Figure, name: str, description: str) -> Markup:
 
 
 def _lighter(svg: str) -> str:
-    """A chart in a third of the bytes: text is left to the reader's fonts, and nothing is said that is not drawn."""
-    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|(?<=<g) id=\"[^\"]*\"", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"(\d{2}\.\d\d)\d+", r"\1", svg)
-    return re.sub(r"\s*\n\s*", " ", svg).replace(f"'{_MEASURED_FONT}'", "system-ui, sans-serif")
+    """A chart in a third of the bytes: text is left to the page's font, and nothing is said that is not drawn."""
+    unseen = (
+        r'<metadata>.*?</metadata>|<!--.*?-->|(?<=<g) id="[^"]*"| transform="rotate\(-0 [^"]*"| font-family: [^;"]*;'
+    )
+    svg = re.sub(unseen, "", svg, flags=re.DOTALL)
+    svg = re.sub("<[^>]*>", _rounded, svg)
+    return re.sub(r"(?<=>) (?=<)", "", re.sub(r"\s*\n\s*", " ", svg))
+
+
+def _rounded(tag: re.Match[str]) -> str:
+    """A tag with its coordinates to a hundredth of a point."""
+    return re.sub(r"(\d{2}\.\d\d)\d+", r"\1", tag[0])
 
 
 def _unsized(found: re.Match[str]) -> str:

@@ -28,7 +28,8 @@ def log_name(dataset: str) -> str:
     if selected:
         sizes = selected["sizes"].split("x") if selected["sizes"] else None
         size = "" if sizes is None else ", {} students, {} questions, {} concepts".format(*sizes)
-        return f"{selected['log']}, gamma {selected['gamma']}{size}"
+        masked = "" if selected["log"] == "simulated" else "complete answers masked at "
+        return f"{selected['log']}, {masked}gamma {selected['gamma']}{size}"
     paper = paper_dataset(dataset)
     if paper is None:
         return dataset

@@ -37,6 +37,7 @@ def new_panel(title: str, x: str, y: str) -> tuple[Figure, Axes]:
     panel.set_xlabel(x, fontsize=8)
     panel.set_ylabel(y, fontsize=8)
     panel.tick_params(labelsize=7.5)
+    panel.locator_params(nbins=5)
     panel.spines[["top", "right"]].set_visible(False)
     return figure, panel
 
