@@ -84,7 +84,7 @@ def observed_tables(entries: Sequence[Entry], labels: Labels, paper: Paper) -> l
             Table(
                 log_name(dataset),
                 [("", 2), ("paper", 3), ("ours", 6)],
-                ["model", "method", *_PAPERS, *_OURS, "seeds x folds"],
+                ["model", "method", *_PAPERS, *_OURS, "runs"],
                 groups,
                 _notes(of_log, tests),
                 _caption(of_log),
@@ -96,7 +96,7 @@ def observed_tables(entries: Sequence[Entry], labels: Labels, paper: Paper) -> l
 def true_tables(entries: Sequence[Entry], labels: Labels) -> list[Table]:
     """A table for each log whose truth is known."""
     tests = sum(entry.change is not None and entry.change.p is not None for entry in entries)
-    header = ["model", "method", *_OURS, "gap closed", "true RMSE", "true AUC", "seeds x folds"]
+    header = ["model", "method", *_OURS, "gap closed", "true RMSE", "true AUC", "runs"]
     tables = []
     for dataset, of_log in _by_log(entries):
         rows = [_true_row(entry, labels) for entry in of_log]
