@@ -46,25 +46,31 @@ def findings(
 
 
 def _observed_finding(ours: Sequence[Entry], paper: Paper) -> str:
-    gains = [entry.change.gain for entry in ours if entry.change]
+    changes = [entry.change for entry in ours if entry.change]
     values = [paper_values(entry.cell.dataset, entry.cell.model.backbone, "auc", paper) for entry in ours]
     theirs = [known[1] - known[0] for known in values if known]
-    stands = sum(entry.change.significant and entry.change.gain > 0 for entry in ours if entry.change)
-    tested = sum(entry.change.p is not None for entry in ours if entry.change)
+    won, lost = (sum(found.significant and sign * found.gain > 0 for found in changes) for sign in (1, -1))
+    tested = sum(found.p is not None for found in changes)
     beside = f" (the paper's: {signed(statistics.mean(theirs))} over {len(theirs)} of them)" if theirs else ""
-    average = signed(statistics.mean(gains))
-    marks = f" {stands} of the {tested} gains that could be tested stand after Holm's correction." if tested else ""
+    marks = (
+        f" Of the {tested} that could be tested, {won} for the better and {lost} for the worse stand after Holm's "
+        "correction."
+        if tested
+        else ""
+    )
     return (
-        f"+TSDR raises the AUC on logged answers in {sum(gain > 0 for gain in gains)} of "
-        f"{counted(len(gains), 'pair')} of log and model, by {average} on average{beside}.{marks}"
+        f"+TSDR raises the AUC on logged answers in {sum(found.gain > 0 for found in changes)} of "
+        f"{counted(len(changes), 'pair')} of log and model; the mean change over all of them is "
+        f"{signed(statistics.mean(found.difference for found in changes))}{beside}.{marks}"
     )
 
 
 def _true_finding(ours: Sequence[Entry], entries: Sequence[Entry]) -> str:
-    gains = [entry.change.gain for entry in ours if entry.change]
+    changes = [entry.change for entry in ours if entry.change]
     said = (
-        f"+TSDR lowers the cross-entropy in {sum(gain > 0 for gain in gains)} of {counted(len(gains), 'pair')} of log "
-        f"and model, by {statistics.mean(gains):.4f} on average."
+        f"+TSDR lowers the cross-entropy in {sum(found.gain > 0 for found in changes)} of "
+        f"{counted(len(changes), 'pair')} of log and model; the mean change over all of them is "
+        f"{signed(statistics.mean(found.difference for found in changes))}."
     )
     closed = _shares(ours)
     if closed:
