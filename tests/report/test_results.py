@@ -139,7 +139,9 @@ def test_a_real_log_stands_beside_the_paper_with_interval_and_mark(tmp_path: Pat
     own = np.mean([b.per_student["auc"] - a.per_student["auc"] for a, b in zip(naive, tuned, strict=True)])
     assert rows(page, "Algebra05", "AUC of a student")["dkt", "tsdr, λ tuned"][5] == signed(float(own))
     assert "over the 6 tests" in page
-    assert f"in 1 of 1 pair of log and model; the mean change over all of them is {signed(after - before)}" in page
+    assert (
+        f"in 1 of 1 pair of log and model; the mean change over all of them is {signed(float(after - before))}" in page
+    )
     assert "Of the 1 that could be tested, 1 for the better and 0 for the worse stand" in page
 
 

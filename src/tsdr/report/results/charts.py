@@ -89,7 +89,7 @@ def against_smoothness(cells: Iterable[Cell], labels: Labels) -> list[Chart]:
     """AUC and ACC against λ (the paper's Figure 4), for each log that tsdr was run on at several λ."""
     found: dict[str, list[tuple[str, list[float], list[list[Record]]]]] = defaultdict(list)
     for cell in cells:
-        by_lambda = _by_smoothness(cell)
+        by_lambda = by_smoothness(cell)
         if len(by_lambda) > 1:
             common = on_common_folds([by_lambda[value] for value in by_lambda] + [cell.methods.get("naive", [])])
             if common[0]:
@@ -275,7 +275,7 @@ def _paired(cell: Cell, methods: Sequence[str]) -> dict[str, list[Record]]:
     return dict(zip(there, cell.paired(*there.values()), strict=True))
 
 
-def _by_smoothness(cell: Cell) -> dict[float, list[Record]]:
+def by_smoothness(cell: Cell) -> dict[float, list[Record]]:
     """The runs of tsdr by their λ, with nothing else changed."""
     found = {}
     for runs in cell.methods.values():

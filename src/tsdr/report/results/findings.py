@@ -8,6 +8,7 @@ from tsdr.evaluation.collection import Cell, Collection
 from tsdr.evaluation.crossval import ALL_METHODS
 from tsdr.evaluation.records import Record
 from tsdr.experiments.paper import BACKBONES, GAMMAS, LAMBDAS, STUDIES, paper_dataset
+from tsdr.report.results.charts import by_smoothness
 from tsdr.report.results.names import BASELINE, counted, is_sample, is_timed, place_of_backbone
 from tsdr.report.results.tables import Entry, Paper, paper_values, signed
 
@@ -103,12 +104,7 @@ def missing(tested: Sequence[Cell], timed: Sequence[Cell], paper: Paper) -> list
     compared = [cell for cell in tested if cell.paired("naive", cell.ours() or "")[0]]
     real = {(paper_dataset(c.dataset), c.model.backbone) for c in compared if not is_sample(c.dataset)}
     simulated = {(c.dataset, c.model.backbone) for c in compared}
-    lambdas = {
-        (float(runs[0].options["debias"]["smoothness"]), cell.model.backbone)
-        for cell in tested
-        for method, runs in cell.methods.items()
-        if method.split(":")[0] == "tsdr" and "tuned" not in runs[0].options and "debias" in runs[0].options
-    }
+    lambdas = {(value, cell.model.backbone) for cell in tested for value in by_smoothness(cell)}
     steps = {
         (method, cell.model.backbone)
         for cell in tested
