@@ -197,11 +197,21 @@ def test_compare_shows_logged_answers_and_the_truth_and_goes_on_where_it_stopped
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")} == written
     on_a_log = tsdr("compare", simulated, "--methods", "naive", *arguments)
     assert "true_bce" not in on_a_log.out
+    reported = tsdr("report", tmp_path, "--out", tmp_path / "page.html")
+    assert "8 runs" in reported.out, reported.err
+    assert "raises the AUC on logged answers in" in (tmp_path / "page.html").read_text()
     assert tsdr("compare", simulated, "--methods", "random-exposure", *arguments).code == 2
     for wrong in ("naive,tsdrr", "naive,", "naive,tsdr:alhpa=1", "naive,tsdr:alpha=-1"):
         refused = tsdr("compare", simulated, "--methods", wrong, *arguments, "--seed", "7")
         assert refused.code == 2
         assert "fold" not in refused.out, "nothing is trained before all methods are known to be"
+
+
+def test_report_says_when_there_are_no_records(tmp_path: Path, tsdr: Callable[..., Run]) -> None:
+    refused = tsdr("report", tmp_path, "--out", tmp_path / "page.html")
+    assert refused.code == 2
+    assert "there are no records in it" in refused.err
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_audit_exits_with_1_for_a_leaking_model(tsdr: Callable[..., Run]) -> None:

@@ -377,6 +377,20 @@ def tune_command(
     )
 
 
+@app.command("report")
+def report_command(
+    results: Annotated[Path, typer.Argument(help="A folder of records; those in its folders count, too.")],
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Write what records came to, beside the paper's numbers, as one HTML page that needs nothing else."""
+    from tsdr.report.results.page import write_results  # the plots take long to import
+
+    with console.status("Working out intervals and drawing"):
+        found = write_results(results, out)
+    skipped = f"; {found.unread} JSON files are no records" if found.unread else ""
+    console.print(f"{out}: {len(found.records)} runs, {found.repeated} found twice{skipped}", soft_wrap=True)
+
+
 @app.command("demo")
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder for what the demo makes.")] = Path("runs/demo"),

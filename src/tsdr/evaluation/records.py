@@ -93,7 +93,7 @@ class RecordFolder:
 def read_record(path: Path) -> Record:
     """Read one record."""
     try:
-        return Record.model_validate_json(path.read_text())
+        return Record.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
         raise InputError(f"{path}: is not a record ({in_a_sentence(error)}); remove it to run it again") from error
 

@@ -49,9 +49,15 @@ def paired_difference(reference: Sequence[Record], method: Sequence[Record], met
     """How much a method adds to a metric, over the same students: both have runs on the same folds of the same logs."""
     before, before_draws = resampled(reference, metric, seed)
     after, after_draws = resampled(method, metric, seed)
-    if [_fold(run) for run in _ordered(reference)] != [_fold(run) for run in _ordered(method)]:
+    if [fold_of(run) for run in _ordered(reference)] != [fold_of(run) for run in _ordered(method)]:
         raise InputError("a paired difference takes runs of the same folds and seeds of the same logs")
     return _interval(after - before, after_draws - before_draws)
+
+
+def has_sums(run: Record, metric: str) -> bool:
+    """Whether a record says what each student contributes to a metric; those of earlier versions do not, of all."""
+    needed = {_AREAS[metric]} if metric in _AREAS else set(_MEANS[metric])
+    return needed <= set(run.by_student or ())
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -82,8 +88,7 @@ def resampled(runs: Sequence[Record], metric: str, seed: int = 0) -> tuple[float
             students = 1 + max(int(n.max()) for other, n in zip(ordered, numbers, strict=True) if _log_of(other) == log)
             times[log] = _times_drawn(students, rng)
         drawn = times[log][:, number]
-        missing = {_AREAS.get(metric), *_MEANS.get(metric, ())} - {None, *sums}
-        if missing:
+        if not has_sums(run, metric):
             raise InputError(f"{run.file_name()}: does not say what each student contributes to {metric}; run it again")
         if metric in _AREAS:
             total += run.metrics[metric] + (drawn - 1) @ sums[_AREAS[metric]]
@@ -141,7 +146,8 @@ def _log_of(run: Record) -> str:
     return f"{run.dataset} {run.options.get('data')}"
 
 
-def _fold(run: Record) -> tuple[str, int, int, object]:
+def fold_of(run: Record) -> tuple[str, int, int, object]:
+    """What two runs must have in common to be paired: the log's content, the seed and the fold."""
     return _log_of(run), run.seed, run.fold, run.options.get("fold_seed")
 
 

@@ -22,6 +22,8 @@ BACKBONES = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt")
 GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.999)
 LAMBDAS = (0.1, 0.3, 0.5, 0.7, 1.0, 2.0)
 FOLDS, SEED = 5, 42
+# What a log is called that was selected by a known policy: simulated, or complete answers of a log that were masked.
+SELECTED = re.compile(r"(?P<log>.+)-gamma(?P<gamma>\d+(?:\.\d+)?)(?:-(?P<sizes>\d+x\d+x\d+))?")
 # How the paper calls the data sets that can be prepared here.
 PAPER_NAMES = {
     "spanish": "Spanish",
@@ -106,7 +108,7 @@ def source_named(name: str, data: Path | None, columns: Mapping[str, str]) -> Lo
     >>> source_named("simulated-gamma0.4", None, {}).name
     'simulated-gamma0.4'
     """
-    found = re.fullmatch(r"(?P<log>.+)-gamma(?P<gamma>\d+(?:\.\d+)?)(?:-(?P<sizes>\d+x\d+x\d+))?", name)
+    found = SELECTED.fullmatch(name)
     if found is None:
         return LogFile.find(name, data, columns)
     gamma = float(found["gamma"])

@@ -1,0 +1,1 @@
+"""The results page: records beside the paper's numbers."""

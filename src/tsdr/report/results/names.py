@@ -1,0 +1,111 @@
+"""How the results page calls and orders logs, models, methods and metrics, and what numbers rest on."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tsdr.evaluation.changes import OWN_AUC
+from tsdr.evaluation.collection import Cell, Model
+from tsdr.evaluation.records import Record
+from tsdr.experiments.paper import BACKBONES, SELECTED, STUDIES, paper_dataset
+
+BASELINE = "baseline"  # the method of records of what is reached without knowledge tracing
+METRIC_NAMES = {
+    "auc": "AUC",
+    "acc": "ACC",
+    "rmse": "RMSE",
+    OWN_AUC: "AUC of a student's own answers, mean over students",
+    "true_bce": "cross-entropy",
+    "true_rmse": "RMSE",
+    "true_auc": "AUC",
+}
+
+
+def log_name(dataset: str) -> str:
+    """A log in words: what the paper calls it, whether it is a sample of that, how strongly it is selected."""
+    selected = SELECTED.fullmatch(dataset)
+    if selected:
+        sizes = selected["sizes"].split("x") if selected["sizes"] else None
+        size = "" if sizes is None else ", {} students, {} questions, {} concepts".format(*sizes)
+        masked = "" if selected["log"] == "simulated" else "complete answers masked at "
+        return f"{selected['log']}, {masked}gamma {selected['gamma']}{size}"
+    paper = paper_dataset(dataset)
+    if paper is None:
+        return dataset
+    return f"{dataset}, a sample of the paper's {paper}" if is_sample(dataset) else paper
+
+
+def is_sample(dataset: str) -> bool:
+    """Whether a log is a part of one of the paper's."""
+    return paper_dataset(dataset) is not None and "_" in dataset
+
+
+def method_name(method: str) -> str:
+    """A method; which λ it is tuned over is left to a note.
+
+    >>> method_name("tsdr:smoothness=0.5|2"), method_name("tsdr")
+    ('tsdr, λ tuned', 'tsdr')
+    """
+    return "tsdr, λ tuned" if method.startswith("tsdr:smoothness=") and "|" in method else method
+
+
+def model_names(cells: Iterable[Cell]) -> dict[tuple[str, Model], str]:
+    """What the model of each cell is called: its backbone and, if that was run otherwise on the same log, how."""
+    on_log = defaultdict[tuple[str, str], list[Model]](list)
+    for cell in cells:
+        on_log[cell.dataset, cell.model.backbone].append(cell.model)
+    names = {}
+    for (dataset, backbone), models in on_log.items():
+        flat = {model: _flat(json.loads(model.setting)) for model in models}
+        keys = sorted({key for settings in flat.values() for key in settings})
+        differing = [key for key in keys if len({str(settings.get(key)) for settings in flat.values()}) > 1]
+        for model in models:
+            told = ", ".join(f"{key} {flat[model][key]}" for key in differing if key in flat[model])
+            names[dataset, model] = f"{backbone} ({told})" if told else backbone
+    return names
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of the backbone and of the training beside the others."""
+    flat: dict[str, Any] = {}
+    for key, found in settings.items():
+        flat |= found if isinstance(found, dict) else {key: found}
+    return flat
+
+
+def basis(runs: Sequence[Record]) -> str:
+    """What numbers rest on: how many held-out students of a log, seeds and folds."""
+    tested = defaultdict[tuple[object, ...], dict[int, int]](dict)
+    for run in runs:
+        log = run.dataset, run.options.get("data"), run.options.get("folds"), run.seed
+        tested[log][run.fold] = run.students.get("test", 0)
+    students = max((sum(of_fold.values()) for of_fold in tested.values()), default=0)
+    return f"{counted(students, 'student')}, {seeds_by_folds(runs)} (seeds x folds)"
+
+
+def seeds_by_folds(runs: Sequence[Record]) -> str:
+    """Such as 3 x 5; the number of runs where seeds have not as many folds each."""
+    seeds, folds = {run.seed for run in runs}, {(run.seed, run.fold) for run in runs}
+    even = bool(seeds) and len(folds) % len(seeds) == 0
+    return f"{len(seeds)} x {len(folds) // len(seeds)}" if even else f"{len(folds)} runs"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "log"), counted(1200, "log")
+    ('1 log', '1,200 logs')
+    """
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def is_timed(record: Record) -> bool:
+    """Whether a run is of the overhead study: too short to say how good a model is, and alone in its process."""
+    training = record.options.get("training", {})
+    return all(training.get(name) == value for name, value in STUDIES["overhead"].training.items())
+
+
+def place_of_backbone(backbone: str) -> tuple[int, str]:
+    """The paper's order, then the alphabet's."""
+    return (BACKBONES.index(backbone) if backbone in BACKBONES else len(BACKBONES)), backbone

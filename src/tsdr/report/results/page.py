@@ -1,0 +1,56 @@
+"""The results page: every record under a folder, beside the paper's numbers, in one self-contained HTML file."""
+
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+
+from tsdr.evaluation.collection import Cell, Collection, cells, collect
+from tsdr.experiments.paper import SELECTED, paper_numbers
+from tsdr.report.html import write_page
+from tsdr.report.results.charts import charts
+from tsdr.report.results.findings import account, findings, missing, opening
+from tsdr.report.results.names import BASELINE, is_timed, model_names, place_of_backbone
+from tsdr.report.results.tables import observed_entries, observed_tables, true_entries, true_tables
+
+
+def write_results(folder: Path, path: Path) -> Collection:
+    """Write the page of the records under a folder."""
+    found = collect(folder)
+    paper = paper_numbers()
+    trained = [record for record in found.records if record.method != BASELINE]
+    timed = _in_order(cells(record for record in trained if is_timed(record)))
+    tested = _in_order(cells(record for record in trained if not is_timed(record)))
+    labels = model_names(tested)
+    real = [cell for cell in tested if not _has_truth(cell)]
+    selected = [cell for cell in tested if _has_truth(cell)]
+    on_real, on_selected, against_truth = observed_entries(real), observed_entries(selected), true_entries(selected)
+    write_page(
+        "results.html",
+        path,
+        opening=opening(found.records),
+        findings=findings(on_real, on_selected, against_truth, paper),
+        real=observed_tables(on_real, labels, paper),
+        observed=observed_tables(on_selected, labels, paper),
+        truth=true_tables(against_truth, labels),
+        charts=charts(tested, timed, labels, paper),
+        missing=missing(tested, timed, paper),
+        account=account(found, tested, timed),
+        command=shlex.join(["tsdr", "report", str(folder), "--out", str(path)]),
+        versions=sorted({", ".join(f"{name} {of}" for name, of in run.versions.items()) for run in found.records}),
+    )
+    return found
+
+
+def _has_truth(cell: Cell) -> bool:
+    return any("true_bce" in run.metrics for runs in cell.methods.values() for run in runs)
+
+
+def _in_order(found: Iterable[Cell]) -> list[Cell]:
+    """Simulated logs first, then others by name, each by the strength of selection; backbones as in the paper."""
+
+    def place(cell: Cell) -> tuple[object, ...]:
+        name = SELECTED.fullmatch(cell.dataset)
+        log, gamma = (name["log"], float(name["gamma"])) if name else (cell.dataset, 0.0)
+        return log != "simulated", log, gamma, cell.dataset, place_of_backbone(cell.model.backbone), cell.model
+
+    return sorted(found, key=place)

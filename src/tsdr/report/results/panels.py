@@ -1,0 +1,55 @@
+"""What the figures of the results page are made of: panels, error bars and the colours of methods."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from textwrap import fill
+
+import matplotlib.pyplot as plt
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tsdr.evaluation.changes import mean, standard_error, value
+from tsdr.evaluation.crossval import RANDOM_EXPOSURE
+from tsdr.evaluation.records import Record
+from tsdr.report.html import inline_svg
+
+NAIVE, OURS, ORACLE, PAPER = "#6b7785", "#0072b2", "#d55e00", "#b0b8c0"
+STYLES = {"naive": (NAIVE, "s"), "tsdr": (OURS, "o"), RANDOM_EXPOSURE: (ORACLE, "^")}
+LEGEND = {"naive": "original", "tsdr": "+TSDR", RANDOM_EXPOSURE: "random exposure"}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure of small panels, its legend (name, colour, whether it is the paper's) and what it shows."""
+
+    title: str
+    caption: str
+    legend: list[tuple[str, str, bool]] = field(default_factory=list)
+    panels: list[Markup] = field(default_factory=list)
+
+
+def new_panel(title: str, x: str, y: str) -> tuple[Figure, Axes]:
+    """A small figure: it is read on a phone at its own size."""
+    figure, panel = plt.subplots(figsize=(3.4, 2.6), layout="constrained")
+    panel.set_title(fill(title, 36), fontsize=9, parse_math=False)  # a log may be named with dollars
+    panel.set_xlabel(x, fontsize=8)
+    panel.set_ylabel(y, fontsize=8)
+    panel.tick_params(labelsize=7.5)
+    panel.locator_params(nbins=5)
+    panel.spines[["top", "right"]].set_visible(False)
+    return figure, panel
+
+
+def errorbar(panel: Axes, x: Iterable[float], groups: Sequence[Sequence[Record]], metric: str, method: str) -> None:
+    """The mean of a metric over each group of runs, with its standard error, in the style of a method."""
+    means = [mean(group, metric) for group in groups]
+    errors = [standard_error([value(run, metric) for run in group]) or 0.0 for group in groups]
+    colour, marker = STYLES[method]
+    panel.errorbar(list(x), means, errors, color=colour, marker=marker, markersize=4, linewidth=1.2, capsize=2)
+
+
+def svg_of(figure: Figure, description: str) -> Markup:
+    """The figure as part of the page; descriptions differ, and so do the names made of them."""
+    return inline_svg(figure, f"chart{sha256(description.encode()).hexdigest()[:8]}", description)

@@ -1,0 +1,242 @@
+"""The tables of the results page: what was measured on logged answers and, where it is known, against the truth."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from math import isfinite
+from typing import Any
+
+from tsdr.evaluation.changes import OWN_AUC, Change, change, corrected, mean
+from tsdr.evaluation.collection import Cell, Model
+from tsdr.evaluation.crossval import ALL_METHODS, RANDOM_EXPOSURE
+from tsdr.evaluation.gap import GapShare, gap_share
+from tsdr.evaluation.records import Record
+from tsdr.evaluation.significance import has_sums
+from tsdr.experiments.paper import SELECTED, paper_dataset
+from tsdr.report.results.names import METRIC_NAMES, basis, counted, log_name, method_name, seeds_by_folds
+
+OBSERVED = ("auc", "acc", "rmse", OWN_AUC)
+NOTHING = "–"
+MARK = "*"
+_PAPERS = ("original", "+TSDR", "change")
+_OURS = ("original", "method", "change", "95 % interval", "better in")
+Paper = dict[str, Any]
+Labels = dict[tuple[str, Model], str]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row: a method beside naive training on one log, for one metric; without a method, naive training alone."""
+
+    cell: Cell
+    metric: str
+    method: str | None
+    runs: list[Record]
+    change: Change | None
+    share: GapShare | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the method is tsdr as it is meant to be used."""
+        return self.method is not None and self.method == self.cell.ours()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of text under a header of two rows, in named groups of rows."""
+
+    title: str
+    spans: list[tuple[str, int]]
+    header: list[str]
+    groups: list[tuple[str, list[list[str]]]]
+    notes: list[str]
+    caption: str
+
+
+def observed_entries(cells: Iterable[Cell]) -> list[Entry]:
+    """Every method beside naive training on logged answers, with Holm's correction over all of the rows."""
+    return _corrected([_entry(cell, metric, method) for cell in cells for metric in OBSERVED for method in _rows(cell)])
+
+
+def true_entries(cells: Iterable[Cell]) -> list[Entry]:
+    """Every method beside naive training over all cells, with Holm's correction over all of the rows."""
+    found = []
+    for cell in cells:
+        for method in [method for method in _rows(cell) if method] + [RANDOM_EXPOSURE] * (
+            RANDOM_EXPOSURE in cell.methods
+        ):
+            entry = _entry(cell, "true_bce", method)
+            found.append(entry if method == RANDOM_EXPOSURE else replace(entry, share=_share(cell, str(method))))
+    return _corrected(found)
+
+
+def observed_tables(entries: Sequence[Entry], labels: Labels, paper: Paper) -> list[Table]:
+    """A table for each log, AUC, ACC and RMSE below each other, the paper's numbers beside ours."""
+    tests = sum(entry.change is not None and entry.change.p is not None for entry in entries)
+    tables = []
+    for dataset, of_log in _by_log(entries):
+        groups = []
+        for metric in OBSERVED:
+            shown = [entry for entry in of_log if entry.metric == metric]
+            less = " (less is better)" if metric == "rmse" else ""
+            groups.append((METRIC_NAMES[metric] + less, [_observed_row(entry, labels, paper) for entry in shown]))
+        tables.append(
+            Table(
+                log_name(dataset),
+                [("", 2), ("paper", 3), ("ours", 6)],
+                ["model", "method", *_PAPERS, *_OURS, "runs"],
+                groups,
+                _notes(of_log, tests),
+                _caption(of_log),
+            )
+        )
+    return tables
+
+
+def true_tables(entries: Sequence[Entry], labels: Labels) -> list[Table]:
+    """A table for each log whose truth is known."""
+    tests = sum(entry.change is not None and entry.change.p is not None for entry in entries)
+    header = ["model", "method", *_OURS, "gap closed", "true RMSE", "true AUC", "runs"]
+    tables = []
+    for dataset, of_log in _by_log(entries):
+        rows = [_true_row(entry, labels) for entry in of_log]
+        notes = [
+            "Gap closed: share of the distance from the original to training on randomly exposed answers, with its "
+            "95 % interval over students.",
+            *_notes(of_log, tests),
+        ]
+        spans = [("", 2), ("cross-entropy (less is better)", 6), ("method", 3)]
+        group = ("Every concept at every step of held-out students", rows)
+        tables.append(Table(log_name(dataset), spans, header, [group], notes, _caption(of_log)))
+    return tables
+
+
+def paper_values(dataset: str, backbone: str, metric: str, paper: Paper) -> tuple[float, float] | None:
+    """The paper's original and +TSDR, where it has them."""
+    selected = SELECTED.fullmatch(dataset)
+    if selected is None:
+        of_log = paper["real"].get(paper_dataset(dataset), {})
+    elif selected["log"] == "simulated" and not selected["sizes"]:
+        of_log = paper["synthetic"].get(f"synthetic-{float(selected['gamma'])}", {})
+    else:
+        of_log = {}
+    found = of_log.get(metric, {}).get(backbone)
+    return (found["original"], found["tsdr"]) if found else None
+
+
+def _rows(cell: Cell) -> list[str | None]:
+    """The methods that are put beside naive training: tsdr first, then controls; None if there is naive alone."""
+    ours = cell.ours()
+    others = [name for name in ALL_METHODS if name in cell.methods and name not in ("naive", ours, RANDOM_EXPOSURE)]
+    methods = [name for name in (ours, *others) if name and cell.paired("naive", name)[0]]
+    return [*methods] if methods else [None] if "naive" in cell.methods else []
+
+
+def _entry(cell: Cell, metric: str, method: str | None) -> Entry:
+    if method is None:
+        return Entry(cell, metric, None, cell.methods["naive"], None)
+    naive, runs = cell.paired("naive", method)
+    return Entry(cell, metric, method, runs, change(naive, runs, metric))
+
+
+def _share(cell: Cell, method: str) -> GapShare | None:
+    naive, runs, oracle = cell.paired("naive", method, RANDOM_EXPOSURE)
+    if not naive or not all(has_sums(run, "true_bce") for run in (*naive, *runs, *oracle)):
+        return None
+    return gap_share(naive, runs, oracle, "true_bce")
+
+
+def _corrected(entries: list[Entry]) -> list[Entry]:
+    changes = corrected([entry.change for entry in entries])
+    return [replace(entry, change=found) for entry, found in zip(entries, changes, strict=True)]
+
+
+def _by_log(entries: Iterable[Entry]) -> list[tuple[str, list[Entry]]]:
+    return [(dataset, list(group)) for dataset, group in groupby(entries, lambda entry: entry.cell.dataset)]
+
+
+def _observed_row(entry: Entry, labels: Labels, paper: Paper) -> list[str]:
+    known = None
+    if entry.method is None or entry.is_ours:
+        known = paper_values(entry.cell.dataset, entry.cell.model.backbone, entry.metric, paper)
+    theirs = [number(known[0]), number(known[1]), signed(known[1] - known[0])] if known else [NOTHING] * 3
+    before = entry.change.before if entry.change else mean(entry.runs, entry.metric) if entry.method is None else None
+    return [*_who(entry, labels), *theirs, number(before), *_change_cells(entry), seeds_by_folds(entry.runs)]
+
+
+def _true_row(entry: Entry, labels: Labels) -> list[str]:
+    before = entry.change.before if entry.change else None
+    truth = [number(mean(entry.runs, metric)) for metric in ("true_rmse", "true_auc")]
+    cells = [*_who(entry, labels), number(before), *_change_cells(entry), share_closed(entry.share)]
+    return [*cells, *truth, seeds_by_folds(entry.runs)]
+
+
+def _who(entry: Entry, labels: Labels) -> list[str]:
+    return [labels[entry.cell.dataset, entry.cell.model], method_name(entry.method) if entry.method else "–"]
+
+
+def _change_cells(entry: Entry) -> list[str]:
+    """After, change with its mark, interval or standard error, folds for the better."""
+    found = entry.change
+    if found is None:
+        return [NOTHING] * 4
+    spread = NOTHING if found.error is None else f"± {found.error:.4f} se"
+    if found.interval:
+        spread = f"{signed(found.interval[0])} to {signed(found.interval[1])}"
+    marked = signed(found.difference) + (MARK if found.significant else "")
+    return [number(found.after), marked, spread, f"{found.better} of {found.folds}"]
+
+
+def _notes(entries: Sequence[Entry], tests: int) -> list[str]:
+    """What must be known to read the table."""
+    notes = []
+    changes = [entry.change for entry in entries if entry.change is not None and entry.metric != OWN_AUC]
+    if any(found.p is not None for found in changes):
+        notes.append(
+            "95 % interval: students drawn anew, the same ones for both methods. "
+            f"{MARK}: the change stands at 5 % after Holm's correction over the {counted(tests, 'test')} of all tables "
+            "of this section."
+        )
+    if any(found.p is None for found in changes):
+        notes.append(
+            "± se: the standard error of the change over folds. Records of earlier versions do not say what each "
+            "student contributes, so these rows have no interval over students and no mark."
+        )
+    if not changes:
+        notes.append("No method but the original was run on this log.")
+    grids = sorted({entry.method.partition("=")[2] for entry in entries if entry.method and "|" in entry.method})
+    if grids:
+        tuned = " or ".join(grid.replace("|", ", ") for grid in grids)
+        notes.append(f"λ tuned: of {tuned}, each fold takes the one that is best on its validation students.")
+    return notes
+
+
+def _caption(entries: Sequence[Entry]) -> str:
+    """How much a table rests on."""
+    found = {id(run): run for entry in entries for run in _all_runs(entry)}
+    return f"{counted(len(found), 'run')}: {basis(list(found.values()))}."
+
+
+def _all_runs(entry: Entry) -> list[Record]:
+    naive = entry.cell.paired("naive", entry.method)[0] if entry.method else []
+    return [*naive, *entry.runs]
+
+
+def number(found: float | None) -> str:
+    """Four digits, or a dash where there is nothing."""
+    return f"{found:.4f}" if found is not None and isfinite(found) else NOTHING
+
+
+def signed(found: float) -> str:
+    """Four digits and a sign."""
+    return f"{found:+.4f}".replace("-", "−")
+
+
+def share_closed(found: GapShare | None) -> str:
+    """A share of the gap with its interval."""
+    if found is None:
+        return NOTHING
+    if found.share is None or found.interval is None:
+        return "no gap"
+    low, high = found.interval
+    return f"{found.share:.0%} ({low:.0%} to {high:.0%})"

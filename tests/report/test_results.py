@@ -1,0 +1,248 @@
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from browser import render
+from tsdr import InputError
+from tsdr.debias.objective import DebiasOptions
+from tsdr.evaluation.gap import gap_share
+from tsdr.evaluation.metrics import Predictions, calibration, of_each_student, per_student, pooled
+from tsdr.evaluation.records import Record, RecordFolder
+from tsdr.evaluation.significance import holm, paired_difference
+from tsdr.report.results.charts import pooled_bins
+from tsdr.report.results.page import write_results
+
+STUDENTS, ANSWERS, CELLS, FOLDS = 40, 20, 100, 3
+TUNED = "tsdr:smoothness=0.5|2"
+# How far predictions are from the truth: what sets methods apart.
+NOISE = {"naive": 1.0, "tsdr": 0.6, TUNED: 0.6, "tsdr-unweighted": 0.7, "random-exposure": 0.3}
+
+
+def run(method: str, fold: int, *, dataset: str = "algebra05", backbone: str = "dkt", **more: Any) -> Record:
+    """A run on answers that are the same for every method; some of what it came to can be given."""
+    rng = np.random.default_rng([fold, len(dataset)])
+    student = np.repeat(np.arange(STUDENTS), ANSWERS)
+    logit = rng.normal(0, 1, len(student))
+    correct = (rng.random(len(student)) < 1 / (1 + np.exp(-logit))).astype(np.int64)
+    noise = NOISE.get(method, 0.8) * np.random.default_rng([fold, len(method), 7]).normal(size=len(student))
+    found = Predictions(1 / (1 + np.exp(-(logit + noise))), correct, student)
+    metrics: dict[str, float] = pooled(found)
+    who: dict[str, list[float | None]] = {"student": [float(STUDENTS * fold + i) for i in range(STUDENTS)]}
+    by_student = who | of_each_student(found)
+    if "gamma" in dataset:
+        bce = 0.5 + 0.1 * NOISE.get(method, 0.8) + rng.normal(0, 0.01, STUDENTS)
+        metrics |= {"true_bce": float(bce.mean()), "true_rmse": 0.3, "true_auc": 0.7}
+        by_student |= {"cells": [CELLS] * STUDENTS, "true_bce": (CELLS * bce).tolist()}
+    about: dict[str, Any] = {
+        "options": options(method),
+        "seed": 1,
+        "metrics": metrics,
+        "per_student": per_student(found),
+        "by_student": by_student,
+        "calibration": calibration(found),
+        "students": {"test": STUDENTS},
+        "scored": 1,
+        "epochs": 4,
+        "best_epoch": 1,
+        "seconds": 2.0 if method == "naive" else 6.0,
+        "peak_memory_mib": 100 if method == "naive" else 150,
+        "versions": {"tsdr": "0.1.0"},
+    }
+    return Record(dataset=dataset, backbone=backbone, method=method, fold=fold, **about | more)
+
+
+def options(method: str, **training: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"backbone": {"d": 64}, "training": {"max_epochs": 200} | training, "data": "one"}
+    if method.startswith("tsdr"):
+        changes = method.replace("0.5|2", "0.5")
+        found["debias"] = DebiasOptions.of_method(changes).model_dump(mode="json")
+    if "|" in method:
+        found["tuned"] = {"smoothness": [0.5, 2]}
+    return found
+
+
+def runs(*methods: str, **more: Any) -> list[Record]:
+    return [run(method, fold, **more) for method in methods for fold in range(FOLDS)]
+
+
+def everything() -> list[Record]:
+    """Records for every part of the page."""
+    found = []
+    for backbone in ("dkt", "akt"):
+        found += runs("naive", TUNED, backbone=backbone)
+        found += runs("naive", "tsdr", backbone=backbone, dataset="ednet_1000users")
+        for gamma in ("0.2", "0.8"):
+            methods = ("naive", TUNED, "tsdr-unweighted", "random-exposure")
+            found += runs(*methods, backbone=backbone, dataset=f"simulated-gamma{gamma}")
+        changed = ("tsdr", "tsdr:smoothness=0", "tsdr:smooth=off", "tsdr:smooth=kt", "tsdr:smooth=off:joint=false")
+        found += runs(*changed, backbone=backbone, dataset="simulated-gamma0.8")
+        found += runs(
+            "naive", "tsdr-unweighted", "tsdr", "random-exposure", backbone=backbone, dataset="math1-gamma0.8"
+        )
+        for method in ("naive", "tsdr"):
+            timed = options(method, max_epochs=3)
+            found += runs(method, backbone=backbone, dataset="simulated-gamma0.8-512x1054x247", options=timed)
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    page_of(everything(), folder)
+    return folder / "report.html"
+
+
+def page_of(records: Iterable[Record], folder: Path) -> str:
+    for record in records:
+        RecordFolder(folder / "results" / record.dataset.split("-")[0]).write(record)
+    write_results(folder / "results", folder / "report.html")
+    return (folder / "report.html").read_text()
+
+
+def rows(page: str, title: str, group: str = "") -> dict[tuple[str, str], list[str]]:
+    """The cells of a table, from its title (and one of its groups) on, by model and method."""
+    part = page[page.index(f"<h3>{title}</h3>") :]
+    part = part[: part.index("</table>")]
+    part = part[part.index(f">{group}") :]
+    part = part[: part.index("</tbody>")]
+    found = {}
+    for row in re.findall(r"<tr><th scope=\"row\">(.*?)</tr>", part):
+        model, method, *cells = re.split(r"</th><td class=\"name\">|</td><td>|</td>", row)
+        found[model, method] = cells[:-1]
+    return found
+
+
+def signed(value: float) -> str:
+    return f"{value:+.4f}".replace("-", "−")
+
+
+def test_a_real_log_stands_beside_the_paper_with_interval_and_mark(tmp_path: Path) -> None:
+    naive, tuned = runs("naive"), runs(TUNED)
+    page = page_of([*naive, *tuned, *runs("tsdr")], tmp_path)
+    tests = {metric: paired_difference(naive, tuned, metric) for metric in ("auc", "acc", "rmse")}
+    others = [paired_difference(naive, runs("tsdr"), metric).p for metric in tests]
+    adjusted = holm([*(found.p for found in tests.values()), *others])
+    before, after = (np.mean([r.metrics["auc"] for r in group]) for group in (naive, tuned))
+    for (metric, found), p in zip(tests.items(), adjusted, strict=False):
+        cells = rows(page, "Algebra05", metric.upper())["dkt", "tsdr, λ tuned"]
+        if metric == "auc":
+            assert cells[:5] == ["0.7538", "0.7669", "+0.0131", f"{before:.4f}", f"{after:.4f}"]
+        assert cells[5] == signed(found.value) + ("*" if p < 0.05 else "")
+        assert cells[6] == f"{signed(found.low)} to {signed(found.high)}"
+    assert adjusted[0] < 0.05, "the mark is put to the test"
+    better = sum(b.metrics["rmse"] < a.metrics["rmse"] for a, b in zip(naive, tuned, strict=True))
+    assert rows(page, "Algebra05", "RMSE")["dkt", "tsdr, λ tuned"][7] == f"{better} of 3"
+    own = np.mean([b.per_student["auc"] - a.per_student["auc"] for a, b in zip(naive, tuned, strict=True)])
+    assert rows(page, "Algebra05", "AUC of a student")["dkt", "tsdr, λ tuned"][5] == signed(float(own))
+    assert "over the 6 tests" in page
+    assert (
+        f"in 1 of 1 pair of log and model; the mean change over all of them is {signed(float(after - before))}" in page
+    )
+    assert "Of the 1 that could be tested, 1 for the better and 0 for the worse stand" in page
+
+
+def test_records_of_earlier_versions_have_a_standard_error_and_no_mark(tmp_path: Path) -> None:
+    naive, ours = runs("naive", by_student=None), runs("tsdr", by_student=None)
+    page = page_of([*naive, *ours], tmp_path)
+    gains = [b.metrics["auc"] - a.metrics["auc"] for a, b in zip(naive, ours, strict=True)]
+    cells = rows(page, "Algebra05", "AUC")["dkt", "tsdr"]
+    assert cells[5:7] == [signed(float(np.mean(gains))), f"± {np.std(gains, ddof=1) / np.sqrt(3):.4f} se"]
+    assert "no interval over students and no mark" in page
+
+
+def test_only_the_same_folds_of_the_same_log_and_model_are_paired(tmp_path: Path) -> None:
+    ours = [run("tsdr", 0), run("tsdr", 1, options=options("tsdr") | {"data": "other"})]
+    light = runs("naive", options=options("naive") | {"backbone": {"d": 32}})
+    page = page_of([*runs("naive"), *light, *ours], tmp_path)
+    found = rows(page, "Algebra05", "AUC")
+    assert found["dkt (d 64)", "tsdr"][7] == "1 of 1"
+    assert found["dkt (d 32)", "–"][4] == "–"
+
+
+def test_truth_is_apart_from_what_was_observed_with_the_gap_and_controls(tmp_path: Path) -> None:
+    methods = ("naive", "tsdr", "tsdr-unweighted", "random-exposure")
+    groups = {method: runs(method, dataset="simulated-gamma0.8") for method in methods}
+    page = page_of([record for group in groups.values() for record in group], tmp_path)
+    observed, true = page.split("TRUE, every concept at every step</h2>")
+    title = "simulated, gamma 0.8"
+    assert rows(observed, title, "AUC")["dkt", "tsdr"][:3] == ["0.6549", "0.6697", "+0.0148"]
+    assert rows(observed, title, "ACC")["dkt", "tsdr-unweighted"][:3] == ["–", "–", "–"]
+    found = rows(true, title)
+    assert set(found) == {("dkt", name) for name in methods[1:]}
+    for method in methods[1:3]:
+        change = paired_difference(groups["naive"], groups[method], "true_bce")
+        closed = gap_share(groups["naive"], groups[method], groups["random-exposure"], "true_bce")
+        assert closed.share is not None
+        assert found["dkt", method][2].startswith(signed(change.value))
+        assert found["dkt", method][3] == f"{signed(change.low)} to {signed(change.high)}"
+        assert found["dkt", method][5].startswith(f"{closed.share:.0%} (")
+    assert f"it closes {4 / 7:.0%} (median of 1)" in page
+
+
+def test_the_page_says_what_was_run_and_what_was_not(whole_page: Path) -> None:
+    page = whole_page.read_text()
+    assert "ednet_1000users, a sample of the paper&#39;s EdNet" in page
+    assert "EdNet: all backbones" in page, "a sample is not the paper's log"
+    assert "Algebra05: simplekt, folibikt, sparsekt, diskt" in page
+    for title in ("OBSERVED: logged", "TRUE: every", "λ, the weight", "Ablation:", "Calibration on", "What it costs"):
+        assert f"<h3>{title}" in page
+    assert "2 backbones (dkt, akt)" in page
+    assert f"tsdr report {whole_page.parent / 'results'} --out" in page
+    assert len(page.encode()) < 1_000_000
+    assert not re.search(r"(?:src|href)=\"(?!data:|#)", page)
+
+
+def test_figures_show_what_records_say(whole_page: Path) -> None:
+    page = whole_page.read_text()
+    alone = {method: runs(method, dataset="simulated-gamma0.8") for method in ("tsdr", "tsdr:smoothness=0", "naive")}
+    means = {method: float(np.mean([r.metrics["auc"] for r in group])) for method, group in alone.items()}
+    assert f"AUC against λ: {means['tsdr:smoothness=0']:.4f} at 0, {means['tsdr']:.4f} at 2" in page
+    tuned = np.mean([r.metrics["auc"] for r in runs(TUNED, dataset="simulated-gamma0.8")])
+    assert f"smooth imputation {tuned - means['naive']:+.4f}" in page, "the last step of the ablation is tsdr tuned"
+    assert "0.5 to 1.5" in page, "seconds of an epoch"
+    assert "100 to 150" in page, "MiB"
+
+
+def test_calibration_bins_are_pooled_by_their_answers() -> None:
+    small = {"answers": [0.0] * 9 + [50.0], "predicted": [None] * 9 + [0.92], "right": [None] * 9 + [0.8]}
+    large = {"answers": [90.0] + [0.0] * 8 + [150.0], "predicted": [0.05] + [None] * 8 + [0.96], "right": [0.1] * 10}
+    predicted, right = pooled_bins([run("naive", 0, calibration=small), run("naive", 1, calibration=large)])
+    assert predicted == pytest.approx([0.95])
+    assert right == pytest.approx([(50 * 0.8 + 150 * 0.1) / 200])
+
+
+def test_a_run_found_twice_counts_once_and_other_files_are_counted(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    for folder in ("one", "two", ".checkpoints"):
+        for record in runs("naive", "tsdr"):
+            RecordFolder(results / folder).write(record)
+    (results / "notes.json").write_bytes(b'{"a": "\xff"}')
+    found = write_results(results, tmp_path / "report.html")
+    assert (len(found.records), found.repeated, found.unread) == (6, 6, 1)
+    assert "6 runs were found" in (tmp_path / "report.html").read_text()
+
+
+def test_names_from_data_are_escaped(tmp_path: Path) -> None:
+    page = page_of(runs("naive", "tsdr", dataset="<b>odd</b>"), tmp_path)
+    assert "<b>" not in page
+    assert "&lt;b&gt;odd" in page
+
+
+def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(InputError, match=r"no records in it \(1 JSON"):
+        write_results(tmp_path, tmp_path / "report.html")
+    with pytest.raises(InputError, match="no such folder"):
+        write_results(tmp_path / "nowhere", tmp_path / "report.html")
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_nothing_overflows_and_nothing_is_asked_for(width: int, whole_page: Path, tmp_path: Path) -> None:
+    seen = render(whole_page, width, tmp_path)
+    assert seen.window <= width
+    assert seen.width <= seen.window
+    assert (seen.errors, seen.asked) == ([], [])
