@@ -10,7 +10,7 @@ from tsdr.evaluation.records import Record, RecordFolder, Run
 from tsdr.experiments.engines import Engine, Failure, Job
 from tsdr.experiments.grid import run_grid
 from tsdr.report.progress import GridProgress, TrainingProgress, complain, resumable
-from tsdr.report.terminal import show_records, show_truth
+from tsdr.report.terminal import show_changes, show_records, show_truth
 from tsdr.training.trainer import TrainingOptions
 
 
@@ -40,9 +40,7 @@ def compare(
                 watch_bound=watch_bound,
                 on_epoch=progress.fold_epoch,
             )
-    show_records(records, console)
-    if experiment.truth is not None:
-        show_truth(records, console)
+    _show(records, console)
     return records
 
 
@@ -61,9 +59,16 @@ def show_grid(jobs: Sequence[Job], records: RecordFolder, engine: Engine, consol
                 progress.ended(Run(**came.model_dump(include=set(Run.model_fields))), came)
 
         found, failures = run_grid(jobs, records, engine, ended)
-    show_records(found, console)
-    if any("true_bce" in record.metrics for record in found):
-        show_truth([record for record in found if "true_bce" in record.metrics], console)
+    _show(found, console)
     for failure in failures:
         complain("failed:", f"{failure.job.name}: {failure.reason}")
     return not failures
+
+
+def _show(records: Sequence[Record], console: Console) -> None:
+    """What was reached on logged answers, against the truth where it is known, and what differs from naive training."""
+    show_records(records, console)
+    known = [record for record in records if "true_bce" in record.metrics]
+    if known:
+        show_truth(known, console)
+    show_changes(records, console)

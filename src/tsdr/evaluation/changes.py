@@ -54,8 +54,8 @@ def value(run: Record, metric: str) -> float:
 
 
 def mean(runs: Sequence[Record], metric: str) -> float:
-    """The mean of a metric over runs."""
-    return float(np.mean([value(run, metric) for run in runs]))
+    """The mean of a metric over runs; not a number if there are none."""
+    return float(np.mean([value(run, metric) for run in runs])) if runs else float("nan")
 
 
 def standard_error(values: Sequence[float]) -> float | None:

@@ -9,12 +9,15 @@ from rich.text import Text
 
 from tsdr.backbones.checks import Audit
 from tsdr.datasets import Account, Source
+from tsdr.evaluation.changes import Change, change, corrected
+from tsdr.evaluation.collection import on_common_folds
 from tsdr.evaluation.gap import GapShare, gap_share
 from tsdr.evaluation.metrics import METRICS
 from tsdr.evaluation.records import Record
 from tsdr.inspection import Inspection
 
 TRUE_METRICS = ("true_bce", "true_rmse", "true_auc")
+CHANGED = ("auc", "log_loss", "true_bce", "true_auc")
 ENDS = ("naive", "random-exposure")  # of the gap
 
 
@@ -108,6 +111,40 @@ def show_truth(records: Iterable[Record], console: Console) -> None:
     console.print(metrics)
     if shares.row_count:
         console.print(shares)
+
+
+def show_changes(records: Iterable[Record], console: Console) -> None:
+    """Print what each method changes against naive training, over the same students, with Holm's correction."""
+    groups = grouped(records)
+    rows, found = [], []
+    for key, runs in groups.items():
+        naive = groups.get((*key[:2], "naive"), [])
+        before, after = on_common_folds([naive, runs])
+        if key[2] != "naive" and before:
+            rows.append((*key, str(len(after))))
+            found += [change(before, after, metric) for metric in CHANGED]
+    if not any(found):
+        return
+    shown = [metric for place, metric in enumerate(CHANGED) if any(found[place :: len(CHANGED)])]
+    cells = [_change(one) for one in corrected(found)]
+    table = _table(
+        *shown,
+        caption="change against naive on the same folds, 95 % interval over students; "
+        f"*: stands after Holm's correction over the {sum(one is not None for one in found)} changes of this table",
+    )
+    for place, row in enumerate(rows):
+        of_row = dict(zip(CHANGED, cells[place * len(CHANGED) :][: len(CHANGED)], strict=True))
+        table.add_row(*row, *(of_row[metric] for metric in shown))
+    console.print(table)
+
+
+def _change(found: Change | None) -> str:
+    if found is None:
+        return "-"
+    if found.interval is None:
+        return f"{found.difference:+.4f}"
+    low, high = found.interval
+    return f"{found.difference:+.4f}{'*' if found.significant else ''} ({low:+.4f} to {high:+.4f})"
 
 
 def _table(*columns: str, caption: str) -> Table:
