@@ -38,6 +38,7 @@ HEADLINES: dict[Level, str] = {
     "depending on what a student did before.",
     "selected": "This log is selected: what is logged next depends on what the student did before.",
 }
+BY_SKIPS = "This log is selected: whether students take or skip an offer depends on how they did before."
 OVERLAP_WORDS: dict[Overlap, str] = {
     "enough": "Weights can repair it: nearly every concept keeps a fair chance to be logged at every step",
     "thin": "Weights can repair it in part: some concepts have hardly a chance to be logged",
@@ -67,18 +68,15 @@ def judge(
         f"{OVERLAP_WORDS[overlap]} ({unseen_share:.0%} of cells have less than a tenth of a uniform chance, and "
         f"weighted answers are worth {effective_share:.0%} of their number).",
     ]
-    if skipped_share is not None:
-        reasons.append(
-            f"Students turned down {skipped_share:.1%} of the offers: what is logged is partly their choice."
-        )
+    if skips is not None:
+        reasons.append(_of_skips(skips))
     if not placebo_passed:
         reasons.append(
             "A placebo check failed: a pattern was found in shuffled concepts, where there is none. Take these numbers "
             "with doubt, and use more students."
         )
-    return Verdict(
-        level=level, overlap=overlap, headline=HEADLINES[level], reasons=tuple(reasons), next=_next(level, overlap)
-    )
+    headline = BY_SKIPS if level == "selected" and gain.low <= 0 else HEADLINES[level]
+    return Verdict(level=level, overlap=overlap, headline=headline, reasons=tuple(reasons), next=_next(level, overlap))
 
 
 def _overlap(effective_share: float, unseen_share: float) -> Overlap:

@@ -42,8 +42,8 @@ def inline_svg(figure: Figure, name: str, description: str) -> Markup:
     plt.close(figure)
     svg = drawn.getvalue()
     svg = svg[svg.index("<svg") :]
-    # The ids inside are matplotlib's own and repeat from chart to chart.
-    svg = re.sub(r'(\bid="|#)([A-Za-z_][\w.-]*)', rf"\g<1>{name}-\2", svg)
+    # The ids inside are matplotlib's own and repeat from chart to chart; colours begin with # as well, and stay.
+    svg = re.sub(r'(\bid="|href="#|url\(#)([A-Za-z_][\w.-]*)', rf"\g<1>{name}-\2", svg)
     svg = re.sub(
         r'^<svg ([^>]*?)width="[^"]*" height="[^"]*"|^<svg ([^>]*?)height="[^"]*" ([^>]*?)width="[^"]*"', _unsized, svg
     )
