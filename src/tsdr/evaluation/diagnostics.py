@@ -32,7 +32,7 @@ from tsdr.evaluation.selection import (
     over_batches,
 )
 from tsdr.evaluation.skips import Skips, skips_of
-from tsdr.evaluation.verdict import Verdict, judge
+from tsdr.evaluation.verdict import SLIGHT, Verdict, judge
 from tsdr.log import Log
 from tsdr.sequences import Folds, Sequences
 from tsdr.training.bundle import Bundle
@@ -242,6 +242,7 @@ def diagnose(
         distance=exposure.distance,
         distance_by_chance=exposure.by_chance,
         gain=found.gain,
+        placebo=placebos.permuted_gain,
         effective_share=weights.effective_share,
         unseen_share=propensities.below[f"{UNSEEN:g}"],
         skips=skips,
@@ -333,7 +334,7 @@ def _distance(counts: Array) -> float:
 
 
 def _selection(model: SelectionModel, parts: _Parts) -> Selection:
-    marginal = marginal_log_loss(parts.train, parts.held_out).double().numpy()
+    marginal = marginal_log_loss(model, parts.held_out).double().numpy()
     own = -at_observed(model, parts.held_out).double().numpy()
     return Selection(
         log_loss=float(own.mean()),
@@ -436,7 +437,7 @@ def _placebos(sequences: Sequences, logged: LoggedErrors, seed: int, on_stage: S
     difference = constant.snips.value - constant.naive.value
     return Placebos(
         permuted_gain=gain,
-        permuted_passed=gain.low <= 0,
+        permuted_passed=gain.low <= SLIGHT,
         constant_difference=difference,
         constant_effective_share=constant.effective_share,
         constant_passed=abs(difference) < 1e-9 and abs(constant.effective_share - 1) < 1e-9,

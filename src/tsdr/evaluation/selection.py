@@ -14,8 +14,9 @@ from tsdr.training.trainer import TrainingOptions, fit
 
 # [steps, concepts] of so many sequences at a time: 22 MB at 50 steps and 1,769 concepts.
 SELECTION_BATCH = 64
-# A concept that no training student has met counts as one answer, so that no propensity is nought.
-PRIOR_ANSWERS = 1
+# So many answers more than it has count for each concept, so that no propensity is nought; validation students say
+# which. Too large a prior makes plain frequencies look worse than they are, and any model better.
+PRIORS = (0.03, 0.1, 0.3, 1.0, 3.0)
 # Beyond these, one answer more to a concept, or one step longer ago, is taken to make no difference.
 MOST_ANSWERS, LONGEST_AGO = 10, 15
 # Bounds of |C| p̂, how often a concept is expected relative to uniform exposure: propensities span decades.
@@ -44,6 +45,8 @@ class SelectionModel(nn.Module):
         self.output = nn.Linear(d, self.n_concepts)
         self.counts = nn.Parameter(torch.zeros(MOST_ANSWERS + 1, MOST_ANSWERS + 1))
         self.since = nn.Parameter(torch.zeros(LONGEST_AGO + 1, 2))
+        self.marginal: Tensor
+        self.register_buffer("marginal", frequency)
         nn.init.zeros_(self.output.weight)
         with torch.no_grad():
             self.output.bias.copy_(frequency.log())
@@ -120,10 +123,14 @@ class _SelectionObjective:
         self.optimiser.load_state_dict(state["optimiser"])
 
 
-def marginal_frequency(train: Sequences) -> Tensor:
-    """How often each concept is logged among training students, whatever the history."""
-    counts = torch.bincount(train.batch.concept[train.batch.mask], minlength=len(train.vocabulary.concepts))
-    return (counts + PRIOR_ANSWERS) / (counts + PRIOR_ANSWERS).sum()
+def marginal_frequency(train: Sequences, validation: Sequences) -> Tensor:
+    """How often each concept is logged, whatever the history: counts of training students, smoothed."""
+    concepts = len(train.vocabulary.concepts)
+    counts, held_out = (
+        torch.bincount(part.batch.concept[part.batch.mask], minlength=concepts).double() for part in (train, validation)
+    )
+    smoothed = [(counts + prior) / (counts + prior).sum() for prior in PRIORS]
+    return max(smoothed, key=lambda frequency: float(held_out @ frequency.log())).float()
 
 
 def fit_selection(
@@ -136,7 +143,7 @@ def fit_selection(
     """Learn from training students which concept comes next; stop by the log loss of the validation students."""
     torch.manual_seed(seed)
     training = TRAINING.model_copy(update={"seed": seed})
-    model = SelectionModel(marginal_frequency(train)).to(training.torch_device())
+    model = SelectionModel(marginal_frequency(train, validation)).to(training.torch_device())
     fit(
         _SelectionObjective(model, training),
         train,
@@ -211,6 +218,6 @@ def calibration(model: SelectionModel, sequences: Sequences) -> Calibration:
     return count.result()
 
 
-def marginal_log_loss(train: Sequences, held_out: Sequences) -> Tensor:
+def marginal_log_loss(model: SelectionModel, held_out: Sequences) -> Tensor:
     """-log of the marginal frequency of the logged concept, at every scored step of held-out students."""
-    return -marginal_frequency(train).log()[held_out.batch.concept[held_out.batch.scored()]]
+    return -model.marginal.cpu().log()[held_out.batch.concept[held_out.batch.scored()]]

@@ -51,20 +51,26 @@ def judge(
     distance: float,
     distance_by_chance: float,
     gain: Estimate,
+    placebo: Estimate,
     effective_share: float,
     unseen_share: float,
     skips: Skips | None,
     placebo_passed: bool,
 ) -> Verdict:
-    """Weigh the numbers; `unseen_share` is that of cells with a tenth, at most, of a uniform chance to be logged."""
+    """Weigh the numbers.
+
+    `gain` is what the history is worth, and must exceed `placebo`, what it is worth where concepts are shuffled.
+    `unseen_share` is that of cells with a tenth, at most, of a uniform chance to be logged.
+    """
     even = distance <= max(EVEN, 2 * distance_by_chance)
-    related = gain.low > 0 or (skips is not None and skips.related)
-    level: Level = "selected" if related else "fair" if even else "uneven"
+    history_tells = gain.low > max(0.0, placebo.high)
+    skips_tell = skips is not None and skips.related
+    level: Level = "selected" if history_tells or skips_tell else "fair" if even else "uneven"
     overlap = _overlap(effective_share, unseen_share)
     reasons = [
         f"{distance:.0%} of the answers would have to go to other concepts for all to be logged equally "
         f"({distance_by_chance:.1%} would by chance alone).",
-        _of_gain(gain),
+        _of_gain(gain, history_tells),
         f"{OVERLAP_WORDS[overlap]} ({unseen_share:.0%} of cells have less than a tenth of a uniform chance, and "
         f"weighted answers are worth {effective_share:.0%} of their number).",
     ]
@@ -75,7 +81,7 @@ def judge(
             "A placebo check failed: a pattern was found in shuffled concepts, where there is none. Take these numbers "
             "with doubt, and use more students."
         )
-    headline = BY_SKIPS if level == "selected" and gain.low <= 0 else HEADLINES[level]
+    headline = BY_SKIPS if skips_tell and not history_tells else HEADLINES[level]
     return Verdict(level=level, overlap=overlap, headline=headline, reasons=tuple(reasons), next=_next(level, overlap))
 
 
@@ -85,9 +91,9 @@ def _overlap(effective_share: float, unseen_share: float) -> Overlap:
     return "thin" if effective_share >= THIN_EFFECTIVE and unseen_share <= THIN_UNSEEN else "too thin"
 
 
-def _of_gain(gain: Estimate) -> str:
+def _of_gain(gain: Estimate, tells: bool) -> str:
     """What knowing the history is worth."""
-    if gain.low <= 0:
+    if not tells:
         return (
             "Knowing a student's history does not help to foresee which concept is logged next "
             f"(gain {gain.value:.4f} nats an answer, 95 % interval {gain.low:.4f} to {gain.high:.4f})."

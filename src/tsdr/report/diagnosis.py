@@ -68,10 +68,13 @@ def _exposure(diagnosis: Diagnosis) -> Chart:
     _plain_ticks(axes.yaxis, float(relative.min()), float(relative.max()))
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.set_xlabel("concepts, the most logged first")
-    axes.set_ylabel("answers, relative to the average concept")
+    axes.set_ylabel("answers (average concept: 1)")
     even = exposure.distance <= 2 * exposure.by_chance
-    conclusion = f"The busiest tenth of concepts has {exposure.busiest_tenth_share:.0%} of the answers" + (
-        ", no more than chance explains." if even else ": a plain average over answers speaks mostly for those."
+    tenth = -(-len(relative) // 10) / len(relative)
+    conclusion = f"The busiest {tenth:.0%} of concepts have {exposure.busiest_tenth_share:.0%} of the answers" + (
+        ", no more than chance explains."
+        if even
+        else f": a plain mean over answers counts each of them {exposure.busiest_tenth_share / tenth:.1f} times."
     )
     return _chart(figure, "exposure", "Which concepts are logged", conclusion)
 
@@ -201,7 +204,7 @@ def _placebos(diagnosis: Diagnosis) -> Chart:
     own, placebo = diagnosis.selection.gain, diagnosis.placebos
     conclusion = (
         "In this log the history "
-        + ("tells" if own.low > 0 else "does not tell")
+        + ("tells" if own.low > max(0.0, placebo.permuted_gain.high) else "does not tell")
         + f" which concept is logged next (gain {own.value:.4f}); with concepts shuffled it "
         + ("does not, as it must be." if placebo.permuted_passed else "seems to as well, so do not trust the gain.")
     )
