@@ -97,7 +97,11 @@ def _calibration(diagnosis: Diagnosis) -> Chart:
     axes.set_ylabel("logged, relative to uniform")
     axes.legend(frameon=False)
     word = "well" if found.error < GOOD_CALIBRATION else "roughly" if found.error < POOR_CALIBRATION else "badly"
-    trust = {"well": "weights made of them can be used", "roughly": "use weights with care", "badly": "do not weight"}
+    trust = {
+        "well": "they can be taken at their word",
+        "roughly": "weights made of them are rough, too",
+        "badly": "do not weight by them",
+    }
     conclusion = (
         f"On held-out students the propensities are {word} calibrated (error {found.error:.1%} of the answers): "
         f"{trust[word]}."
@@ -145,6 +149,7 @@ def _clips(diagnosis: Diagnosis) -> Chart:
     share.set_ylabel("share of answers")
     share.legend(frameon=False)
     share.set_xscale("log")
+    _plain_ticks(share.xaxis, float(clips.min()), float(clips.max()))
     share.set_xlabel("clip: weights are kept between 1/clip and clip")
     for axes in (risk, share):
         _tidy(axes)
