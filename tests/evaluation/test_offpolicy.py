@@ -91,8 +91,8 @@ def parts_of(simulation: Simulation, window: int) -> list[Sequences]:
 
 @pytest.mark.parametrize(
     ("recommender", "factor"),
-    # benchmarks/offpolicy.py finds, at ten times the students, factors of 5 and of 2 or so; skips alone bias the risk
-    # by little, so what is asked of them is the direction.
+    # benchmarks/offpolicy.py finds, on 2,000 students, factors of 12 at least with a recommender, and of 1.2 at least
+    # without: skips alone bias the risk by little, so what is asked of them is the direction.
     [(Recommender(), 2.0), (None, 1.0)],
 )
 def test_estimates_are_closer_to_the_truth_than_the_log_is(
