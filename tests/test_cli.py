@@ -214,6 +214,26 @@ def test_report_says_when_there_are_no_records(tmp_path: Path, tsdr: Callable[..
     assert not (tmp_path / "page.html").exists()
 
 
+def test_diagnose_writes_a_page_and_its_numbers(simulated: Path, tmp_path: Path, tsdr: Callable[..., Run]) -> None:
+    page = tmp_path / "page.html"
+    run = tsdr("diagnose", simulated.parent, "--out", page, "--window", "10")
+    assert run.code == 0, run.err
+    numbers = json.loads((tmp_path / "page.json").read_text())
+    assert numbers["verdict"]["headline"] in run.out
+    assert numbers["subject"]["skipped_offers"] > 0, "a simulated folder has the offers that were skipped"
+    assert "rest on the selection and imputation models" in run.out
+    assert str(page) in run.out
+    assert "<svg" in page.read_text()
+    model = tmp_path / "model"
+    assert tsdr("fit", simulated, "--backbone", "dkt", "--out", model, "--window", "10").code == 0
+    run = tsdr("diagnose", simulated, "--model", model, "--out", page)
+    assert run.code == 0, run.err
+    assert "may have been trained on these very students" in page.read_text()
+    refused = tsdr("diagnose", simulated, "--out", page, "--minimum", "190")
+    assert refused.code == 2
+    assert "a diagnosis needs 40" in refused.err
+
+
 def test_audit_exits_with_1_for_a_leaking_model(tsdr: Callable[..., Run]) -> None:
     @register_backbone("leaking")
     class Leaking(DKT):

@@ -16,6 +16,7 @@ from tsdr.datasets import SOURCES, Sample, Unanswered, prepare
 from tsdr.debias.objective import METHODS, DebiasOptions
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.evaluation.crossval import ALL_METHODS, Experiment, cross_validate, cross_validate_baselines
+from tsdr.evaluation.diagnostics import diagnose
 from tsdr.evaluation.records import RecordFolder
 from tsdr.experiments.engines import Engine, Processes, RayCluster
 from tsdr.experiments.paper import BACKBONES, FOLDS, LAMBDAS, SEED, STUDIES, plan_study, source_named
@@ -23,7 +24,7 @@ from tsdr.experiments.tuning import tune
 from tsdr.inspection import inspect_log
 from tsdr.log import Log, read_log
 from tsdr.report.progress import TrainingProgress, complain, resumable
-from tsdr.report.terminal import show_account, show_audit, show_datasets, show_inspection, show_records
+from tsdr.report.terminal import show_account, show_audit, show_datasets, show_inspection, show_records, show_verdict
 from tsdr.sequences import Folds, Sequences
 from tsdr.simulator import Recommender, Truth, read_simulation, simulate
 from tsdr.training.bundle import check_target, fit_bundle, read_bundle
@@ -281,6 +282,34 @@ def compare_command(
         console=console,
         watch_bound=watch_bound,
     )
+
+
+@app.command("diagnose")
+def diagnose_command(
+    source: Annotated[Path, typer.Argument(metavar="LOG", help="A log, or a folder written by simulate.")],
+    out: Annotated[Path, typer.Option(metavar="PAGE.html", help="The page; its numbers are written beside it.")],
+    model: Annotated[
+        Path | None, typer.Option(metavar="BUNDLE", help="Measure this model's risk, not a quickly trained dkt's.")
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(min=2, help="How many of a student's latest answers are used; the model's, or 50.")
+    ] = None,
+    minimum: Minimum = 5,
+    seed: Annotated[int, typer.Option(min=0)] = 42,
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Say whether a log is a fair sample, how it was selected, and whether weights can repair it."""
+    from tsdr.report.diagnosis import write_diagnosis  # the charts take long to import, and other commands draw none
+
+    bundle = read_bundle(model) if model else None
+    log = read_simulation(source).offers() if source.is_dir() else _read(source, column, concept_separator, separator)
+    with console.status("Diagnosing") as status:
+        diagnosis = diagnose(log, bundle, window=window, minimum=minimum, seed=seed, on_stage=status.update)
+        numbers = write_diagnosis(diagnosis, source.name.split(".")[0], out)
+    show_verdict(diagnosis, console)
+    console.print(f"\nThe page: {out}\nIts numbers: {numbers}", soft_wrap=True)
 
 
 @app.command("reproduce")

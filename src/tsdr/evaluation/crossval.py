@@ -245,7 +245,7 @@ def run_fold(
 
 def _objective(
     trial: Trial, train: Sequences, validation: Sequences, truth: KnownSuccess | None
-) -> tuple[Objective, Sequences, Sequences]:
+) -> tuple[JointObjective | RandomExposureObjective, Sequences, Sequences]:
     """What a trial learns by, and the sequences that it learns from."""
     if trial.debias is not None:
         return new_objective(trial.backbone, train, trial.options, trial.training, trial.debias), train, validation

@@ -11,8 +11,10 @@ from tsdr.backbones.checks import Audit
 from tsdr.datasets import Account, Source
 from tsdr.evaluation.changes import Change, change, corrected
 from tsdr.evaluation.collection import on_common_folds
+from tsdr.evaluation.diagnostics import Diagnosis
 from tsdr.evaluation.gap import GapShare, gap_share
 from tsdr.evaluation.metrics import METRICS
+from tsdr.evaluation.offpolicy import RESTS_ON
 from tsdr.evaluation.records import Record
 from tsdr.inspection import Inspection
 
@@ -53,6 +55,25 @@ def show_account(account: Account, console: Console) -> None:
         sizes.add_row(name, f"{getattr(account.counts, name):,}", *paper)
     sizes.add_row("share right", f"{account.share_right:.1%}", *(["-"] if account.paper else []))
     console.print(sizes)
+
+
+def show_verdict(diagnosis: Diagnosis, console: Console) -> None:
+    """Print what a diagnosis comes to."""
+    verdict, risk = diagnosis.verdict, diagnosis.risk
+    console.print(Text(verdict.headline, "bold"), soft_wrap=True)
+    for reason in verdict.reasons:
+        console.print(Text(f"- {reason}"), soft_wrap=True)
+    unknown = diagnosis.subject.unknown_concept_answers
+    if unknown:
+        console.print(f"- {unknown:,} answers to concepts that the model does not know are left out.", soft_wrap=True)
+    console.print(
+        f"Risk of the {diagnosis.subject.model} over all concepts: naive {risk.naive.value:.4f}, snips "
+        f"{risk.snips.value:.4f}, dr {risk.dr.value:.4f}; the last two are {RESTS_ON}.",
+        soft_wrap=True,
+    )
+    console.print(Text("What to do next", "bold"))
+    for step in verdict.next:
+        console.print(Text(f"- {step}"), soft_wrap=True)
 
 
 def show_datasets(sources: Iterable[Source], console: Console) -> None:

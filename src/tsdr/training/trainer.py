@@ -9,9 +9,8 @@ from typing import Any, Literal, Protocol
 
 import torch
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt
-from torch import Tensor
+from torch import Tensor, nn
 
-from tsdr.backbones.contract import AnyBackbone
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.files import replacing
 from tsdr.sequences import Batch, Sequences
@@ -44,7 +43,9 @@ class TrainingOptions(BaseModel):
 class Objective(Protocol):
     """What is learned from a batch; it owns the optimisers, and the models beside the backbone if it has any."""
 
-    model: AnyBackbone
+    @property
+    def model(self) -> nn.Module:
+        """What is trained; it has `options`, what it was built with."""
 
     def settings(self) -> str:
         """What tells this objective from others, for checkpoints."""
