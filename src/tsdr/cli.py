@@ -250,6 +250,12 @@ def compare_command(
     watch_bound: Annotated[
         bool, typer.Option("--watch-bound", help="On a simulated log: keep both terms of the bound after each epoch.")
     ] = False,
+    estimate_risk: Annotated[
+        bool,
+        typer.Option(
+            "--estimate-risk", help="Estimate the risk over all concepts from the log, by models of its selection."
+        ),
+    ] = False,
     size: Size = None,
     folds: Annotated[int, typer.Option(min=2)] = 5,
     out: Annotated[Path, typer.Option(help="Folder for the records, one a method and fold.")] = Path("runs/compare"),
@@ -281,6 +287,7 @@ def compare_command(
         training=TrainingOptions(seed=seed, device=device),
         console=console,
         watch_bound=watch_bound,
+        estimate_risk=estimate_risk,
     )
 
 

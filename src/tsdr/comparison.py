@@ -6,11 +6,12 @@ from typing import Any
 from rich.console import Console
 
 from tsdr.evaluation.crossval import Experiment, check_method, cross_validate
+from tsdr.evaluation.offpolicy import ESTIMATED
 from tsdr.evaluation.records import Record, RecordFolder, Run
 from tsdr.experiments.engines import Engine, Failure, Job
 from tsdr.experiments.grid import run_grid
 from tsdr.report.progress import GridProgress, TrainingProgress, complain, resumable
-from tsdr.report.terminal import show_changes, show_records, show_truth
+from tsdr.report.terminal import show_changes, show_estimates, show_records, show_truth
 from tsdr.training.trainer import TrainingOptions
 
 
@@ -23,6 +24,7 @@ def compare(
     training: TrainingOptions,
     console: Console,
     watch_bound: bool = False,
+    estimate_risk: bool = False,
 ) -> list[Record]:
     """Cross-validate every method, and show what they reach: on logged answers and, if it is known, on the truth."""
     for method in methods:
@@ -38,6 +40,7 @@ def compare(
                 training=training,
                 method=method,
                 watch_bound=watch_bound,
+                estimate_risk=estimate_risk,
                 on_epoch=progress.fold_epoch,
             )
     _show(records, console)
@@ -71,4 +74,7 @@ def _show(records: Sequence[Record], console: Console) -> None:
     known = [record for record in records if "true_bce" in record.metrics]
     if known:
         show_truth(known, console)
+    estimated = [record for record in records if ESTIMATED[0] in record.metrics]
+    if estimated:
+        show_estimates(estimated, console)
     show_changes(records, console)

@@ -10,6 +10,7 @@ import tsdr
 from tsdr import Folds, InputError, Sequences
 from tsdr.evaluation.crossval import DROPOUTS, WEIGHT_DECAYS, Experiment, cross_validate, cross_validate_baselines
 from tsdr.evaluation.records import Record, RecordFolder, Run
+from tsdr.evaluation.significance import paired_difference
 from tsdr.training.trainer import Epoch, TrainingOptions
 
 OPTIONS = TrainingOptions(max_epochs=3, device="cpu")
@@ -190,3 +191,18 @@ def test_other_folds_are_another_run(sequences: Sequences, tmp_path: Path) -> No
     again = list(cross_validate(other, backbone="dkt", options={"d": 8}, training=OPTIONS))
     assert len(list(tmp_path.glob("*.json"))) == 6
     assert [record.metrics for record in again] != [record.metrics for record in first]
+
+
+def test_estimated_risk_is_recorded_by_the_same_models_for_every_method(sequences: Sequences, tmp_path: Path) -> None:
+    tested = experiment(sequences, tmp_path)
+    more: dict[str, Any] = {"backbone": "dkt", "options": {"d": 8}, "training": OPTIONS, "estimate_risk": True}
+    naive, ipw = (list(cross_validate(tested, method=method, **more)) for method in ("naive", "ipw"))
+    plain = run(sequences, tmp_path)
+    for record, other, without in zip(naive, ipw, plain, strict=True):
+        assert {name: record.metrics[name] for name in without.metrics} == without.metrics, "training is not touched"
+        assert "estimated_dr" not in without.metrics
+        assert 0 < record.metrics["estimated_dr"] != other.metrics["estimated_dr"] > 0
+    change = paired_difference(naive, ipw, "estimated_snips")
+    assert change.low <= change.value <= change.high
+    again = list(cross_validate(experiment(sequences, tmp_path / "again"), method="ipw", **more))
+    assert [record.metrics for record in again] == [record.metrics for record in ipw], "whoever came first"

@@ -49,6 +49,16 @@ def test_estimates_are_what_a_plain_loop_finds(logged: LoggedErrors) -> None:
         assert estimate.low < estimate.value < estimate.high
 
 
+def test_what_students_contribute_gives_the_same_intervals(logged: LoggedErrors) -> None:
+    """To first order: so with many students that each matter little."""
+    many = replace(logged, student=np.arange(200))
+    risk = many.risk()
+    for name, estimate in (("estimated_snips_influence", risk.snips), ("estimated_dr_influence", risk.dr)):
+        moves = np.array(many.influence()[name], dtype=float)
+        assert moves.sum() == pytest.approx(0, abs=1e-6)
+        assert 3.92 * np.sqrt((moves**2).sum()) == pytest.approx(estimate.high - estimate.low, rel=0.15)
+
+
 def test_estimates_are_the_estimators_of_training_on_a_grid_of_cells() -> None:
     """One logged concept a step; the terms of all cells are those of `debias.estimators`."""
     rng = np.random.default_rng(1)

@@ -8,7 +8,7 @@ import numpy as np
 from tsdr.evaluation.records import Record
 from tsdr.evaluation.significance import TESTED, has_sums, holm, paired_difference
 
-LESS_IS_BETTER = ("rmse", "log_loss", "ece", "true_bce", "true_rmse")
+LESS_IS_BETTER = ("rmse", "log_loss", "ece", "true_bce", "true_rmse", "estimated_snips", "estimated_dr")
 OWN_AUC = "own_auc"  # the mean over students of the AUC of their own answers
 SIGNIFICANT = 0.05
 

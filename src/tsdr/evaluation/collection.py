@@ -15,7 +15,7 @@ from tsdr.evaluation.significance import fold_of
 # Options of a record that belong to its method, to its fold, or to what was watched; the others are the model's.
 _OF_THE_METHOD = ("debias", "tuned")
 _OF_THE_FOLD = ("data", "fold_seed")
-_WATCHED = ("watched",)
+_WATCHED = ("watched", "estimated")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tsdr.errors import InputError
 from tsdr.evaluation.baselines import BASELINES
 from tsdr.evaluation.bound import bound_terms
 from tsdr.evaluation.metrics import Predictions, calibration, of_each_student, per_student, pooled, predict
+from tsdr.evaluation.offpolicy import LoggedErrors, RiskEstimator
 from tsdr.evaluation.records import Record, RecordFolder, Run, peak_memory_mib
 from tsdr.evaluation.truth import KnownSuccess, TrueRisk, true_risk
 from tsdr.sequences import Folds, Sequences
@@ -37,6 +38,7 @@ class Experiment:
     folds: Folds
     records: RecordFolder
     truth: KnownSuccess | None = None
+    _estimators: dict[int, RiskEstimator] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def setup(self) -> dict[str, int | str]:
         """What a record must say of it: a log of the same name and other content is another run."""
@@ -46,6 +48,14 @@ class Experiment:
             "folds": len(self.folds),
             "data": self.sequences.digest(),
         }
+
+    def estimator(self, fold: int) -> RiskEstimator:
+        """What estimates the risk of any model on a fold's test students: learned from its training students, once."""
+        if fold not in self._estimators:
+            split = self.folds[fold]
+            train, validation = self.sequences.select(split.train), self.sequences.select(split.validation)
+            self._estimators[fold] = RiskEstimator.fit(train, validation, seed=self.folds.seed)
+        return self._estimators[fold]
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,7 @@ class FoldRun:
     run: Run
     trials: tuple[Trial, ...]
     watch_bound: bool
+    estimate_risk: bool
 
 
 def plan_folds(
@@ -89,13 +100,14 @@ def plan_folds(
     training: TrainingOptions,
     method: str = "naive",
     watch_bound: bool = False,
+    estimate_risk: bool = False,
 ) -> list[FoldRun]:
     """What there is to run to cross-validate a method.
 
     A method's options can be changed behind its name, as in `tsdr:smoothness=0`; of several values, as in
     `tsdr:smoothness=0.5|2`, each fold takes the one that is best on its validation students. `random-exposure` needs an
     experiment with its truth, and so does `watch_bound`, which keeps both terms of the bound epoch by epoch, on the
-    validation students.
+    validation students. `estimate_risk` adds estimates of the risk over all concepts, which rest on models.
     """
     check_method(method, experiment, watch_bound)
     trials = _trials(method, Trial(backbone, options, training, None))
@@ -104,6 +116,8 @@ def plan_folds(
         settings["tuned"] = {name: tuple(dict.fromkeys(t.chosen[name] for t in trials)) for name in trials[0].chosen}
     if watch_bound:
         settings["watched"] = "bound"
+    if estimate_risk:
+        settings["estimated"] = "risk"
     if experiment.folds.seed != training.seed:
         settings["fold_seed"] = experiment.folds.seed
     runs = (
@@ -117,7 +131,7 @@ def plan_folds(
         )
         for fold in range(len(experiment.folds))
     )
-    return [FoldRun(run, tuple(trials), watch_bound) for run in runs]
+    return [FoldRun(run, tuple(trials), watch_bound, estimate_risk) for run in runs]
 
 
 def cross_validate(
@@ -237,7 +251,8 @@ def run_fold(
     assert best is not None
     trial, model, epochs = best
     risk = None if experiment.truth is None else true_risk(model, test, experiment.truth)
-    record = _record(run, experiment, predict(model, test), students, seconds, epochs, risk, trial.chosen)
+    logged = experiment.estimator(run.fold).logged_errors(model, test) if planned.estimate_risk else None
+    record = _record(run, experiment, predict(model, test), students, seconds, epochs, risk, trial.chosen, logged)
     for checkpoint in checkpoints:
         checkpoint.unlink(missing_ok=True)
     return record
@@ -271,16 +286,24 @@ def _record(
     epochs: list[Epoch] | None = None,
     risk: TrueRisk | None = None,
     chosen: Mapping[str, Any] | None = None,
+    logged: LoggedErrors | None = None,
 ) -> Record:
     place = {name: i for i, name in enumerate(sorted(set(experiment.sequences.student)))}
     tested = sorted(set(experiment.sequences.student).intersection(experiment.folds[run.fold].test))
     who: dict[str, list[float | None]] = {"student": [float(place[name]) for name in tested]}
+    estimated = {}
+    if logged is not None:
+        estimates = logged.risk()
+        estimated = {"estimated_snips": estimates.snips.value, "estimated_dr": estimates.dr.value}
     return Record(
         **run.model_dump(),
-        metrics=pooled(predictions) | (risk.metrics if risk else {}),
+        metrics=pooled(predictions) | (risk.metrics if risk else {}) | estimated,
         per_student=per_student(predictions),
         bias=risk.bias if risk else None,
-        by_student=who | of_each_student(predictions) | (risk.by_student if risk else {}),
+        by_student=who
+        | of_each_student(predictions)
+        | (risk.by_student if risk else {})
+        | (logged.influence() if logged else {}),
         calibration=calibration(predictions),
         students=students,
         scored=len(predictions.correct),

@@ -29,14 +29,15 @@ from tsdr.debias.objective import DebiasOptions, new_objective
 from tsdr.debias.propensity import QuestionFrequency
 from tsdr.debias.weights import Weights, density_ratio
 from tsdr.errors import InputError
-from tsdr.evaluation.metrics import Array
+from tsdr.evaluation.metrics import Array, short
 from tsdr.evaluation.selection import SELECTION_BATCH, SelectionModel, fit_selection
+from tsdr.evaluation.significance import times_drawn
 from tsdr.sequences import Batch, Sequences
 from tsdr.training.trainer import TrainingOptions, fit
 
 RESTS_ON = "estimates that rest on the selection and imputation models, not measurements"
+ESTIMATED = ("estimated_snips", "estimated_dr")  # as records call them
 CLIP = (0.1, 10.0)
-DRAWS = 1000
 # The mean of ê over all concepts is taken over all of them up to here, and else over so many drawn for each step.
 CONCEPTS_A_STEP = 50
 IMPUTATION_TRAINING = TrainingOptions(learning_rate=3e-3, patience=4, max_epochs=25)
@@ -57,7 +58,7 @@ def bootstrap(sums: Array, value: Callable[[Array], Array], seed: int = 0) -> Es
     Students are independent of each other and their answers are not, so it is students that are drawn.
     """
     students = len(sums)
-    times = np.random.default_rng(seed).multinomial(students, np.full(students, 1 / students), size=DRAWS)
+    times = times_drawn(students, np.random.default_rng(seed))
     low, high = np.quantile(value(times @ sums), [0.025, 0.975])
     return Estimate(float(value(sums.sum(0))), float(low), float(high))
 
@@ -95,10 +96,7 @@ class LoggedErrors:
     def risk(self, clip: tuple[float, float] = CLIP, seed: int = 0) -> RiskEstimates:
         """The three estimates from sums over each student's answers; the same seed draws the same students."""
         weights = self.weights(clip)
-        w = weights.value.numpy()
-        residual = self.error - self.imputed
-        terms = (np.ones_like(w), self.error, w, w * self.error, self.imputed_mean, w * residual)
-        sums = np.stack([np.bincount(self.student, term) for term in terms], axis=1)
+        sums = self._sums(weights)
         return RiskEstimates(
             naive=bootstrap(sums, lambda s: s[..., 1] / s[..., 0], seed),
             snips=bootstrap(sums, lambda s: s[..., 3] / s[..., 2], seed),
@@ -106,6 +104,25 @@ class LoggedErrors:
             effective_share=weights.effective_share,
             clipped_share=weights.clipped_share,
         )
+
+    def influence(self, clip: tuple[float, float] = CLIP) -> dict[str, list[float | None]]:
+        """How much each student moves the estimates: the linear part of each ratio of sums, which sums to nought."""
+        answers, _, weight, weighted, imputed, residual = self._sums(self.weights(clip)).T
+
+        def moves(sum_of: Array, over: Array) -> Array:
+            return (sum_of - over * sum_of.sum() / over.sum()) / over.sum()
+
+        return {
+            "estimated_snips_influence": short(moves(weighted, weight)),
+            "estimated_dr_influence": short(moves(imputed, answers) + moves(residual, weight)),
+        }
+
+    def _sums(self, weights: Weights) -> Array:
+        """Of each student: answers, e, w, w e, the mean of ê over all concepts, w (e - ê)."""
+        w = weights.value.numpy()
+        residual = self.error - self.imputed
+        terms = (np.ones_like(w), self.error, w, w * self.error, self.imputed_mean, w * residual)
+        return np.stack([np.bincount(self.student, term) for term in terms], axis=1)
 
 
 @dataclass(frozen=True)

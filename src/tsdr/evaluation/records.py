@@ -36,12 +36,12 @@ class Run(BaseModel):
 class Record(Run):
     """A run and what it came to.
 
-    `metrics` are pooled over the logged answers of the test students, `true_...` over all cells of a simulated log;
-    `per_student` are means over students. `by_student` has what each test student contributes to the metrics
-    (`of_each_student` and, on simulated logs, `TrueRisk`) and `student`, the place among all students of the log;
-    `calibration` has ten bins; a value that does not exist is null. `bias` is that of `TrueRisk`. `chosen` is what a
-    tuned method settled on, `watched` what was watched after each epoch. `seconds` are those of training, of all that
-    was tried if it was tuned.
+    `metrics` are pooled over the logged answers of the test students, `true_...` over all cells of a simulated log,
+    `estimated_...` over all cells of any log, resting on models; `per_student` are means over students. `by_student`
+    has what each test student contributes to the metrics (`of_each_student` and, on simulated logs, `TrueRisk`) and
+    `student`, the place among all students of the log; `calibration` has ten bins; a value that does not exist is null.
+    `bias` is that of `TrueRisk`. `chosen` is what a tuned method settled on, `watched` what was watched after each
+    epoch. `seconds` are those of training, of all that was tried if it was tuned.
     """
 
     metrics: Mapping[str, float]

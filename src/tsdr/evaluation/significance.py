@@ -26,8 +26,14 @@ _MEANS = {
     "true_rmse": ("true_squared_error", "cells"),
 }
 _ROOTS = ("rmse", "true_rmse")
-_AREAS = {"auc": "auc_influence", "true_auc": "true_auc_influence"}
-TESTED = (*_AREAS, *_MEANS)
+# Any other metric: how much each student moves it.
+_INFLUENCES = {
+    "auc": "auc_influence",
+    "true_auc": "true_auc_influence",
+    "estimated_snips": "estimated_snips_influence",
+    "estimated_dr": "estimated_dr_influence",
+}
+TESTED = (*_INFLUENCES, *_MEANS)
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ def paired_difference(reference: Sequence[Record], method: Sequence[Record], met
 
 def has_sums(run: Record, metric: str) -> bool:
     """Whether a record says what each student contributes to a metric; those of earlier versions do not, of all."""
-    needed = {_AREAS[metric]} if metric in _AREAS else set(_MEANS[metric])
+    needed = {_INFLUENCES[metric]} if metric in _INFLUENCES else set(_MEANS[metric])
     return needed <= set(run.by_student or ())
 
 
@@ -86,12 +92,12 @@ def resampled(runs: Sequence[Record], metric: str, seed: int = 0) -> tuple[float
         log, sums = _log_of(run), _sums(run)
         if log not in times:
             students = 1 + max(int(n.max()) for other, n in zip(ordered, numbers, strict=True) if _log_of(other) == log)
-            times[log] = _times_drawn(students, rng)
+            times[log] = times_drawn(students, rng)
         drawn = times[log][:, number]
         if not has_sums(run, metric):
             raise InputError(f"{run.file_name()}: does not say what each student contributes to {metric}; run it again")
-        if metric in _AREAS:
-            total += run.metrics[metric] + (drawn - 1) @ sums[_AREAS[metric]]
+        if metric in _INFLUENCES:
+            total += run.metrics[metric] + (drawn - 1) @ sums[_INFLUENCES[metric]]
         else:
             numerator, count = _MEANS[metric]
             mean = (drawn @ sums[numerator]) / (drawn @ sums[count])
@@ -107,7 +113,7 @@ def _few_students(students: int) -> float:
     )
 
 
-def _times_drawn(students: int, rng: np.random.Generator) -> Array:
+def times_drawn(students: int, rng: np.random.Generator) -> Array:
     """How often each student is drawn, [DRAWS, students], when as many are drawn with replacement as there are."""
     drawn = rng.integers(students, size=(DRAWS, students)) + students * np.arange(DRAWS)[:, None]
     return np.bincount(drawn.ravel(), minlength=DRAWS * students).reshape(DRAWS, students)

@@ -14,12 +14,12 @@ from tsdr.evaluation.collection import on_common_folds
 from tsdr.evaluation.diagnostics import Diagnosis
 from tsdr.evaluation.gap import GapShare, gap_share
 from tsdr.evaluation.metrics import METRICS
-from tsdr.evaluation.offpolicy import RESTS_ON
+from tsdr.evaluation.offpolicy import ESTIMATED, RESTS_ON
 from tsdr.evaluation.records import Record
 from tsdr.inspection import Inspection
 
 TRUE_METRICS = ("true_bce", "true_rmse", "true_auc")
-CHANGED = ("auc", "log_loss", "true_bce", "true_auc")
+CHANGED = ("auc", "log_loss", "true_bce", "true_auc", *ESTIMATED)
 ENDS = ("naive", "random-exposure")  # of the gap
 
 
@@ -132,6 +132,14 @@ def show_truth(records: Iterable[Record], console: Console) -> None:
     console.print(metrics)
     if shares.row_count:
         console.print(shares)
+
+
+def show_estimates(records: Iterable[Record], console: Console) -> None:
+    """Print the risk over all concepts as it is estimated from the log."""
+    table = _table(*ESTIMATED, caption=f"cross-entropy over every concept and step, mean ± sd over runs: {RESTS_ON}")
+    for key, runs in grouped(records).items():
+        table.add_row(*key, str(len(runs)), *(_mean_and_spread(runs, name) for name in ESTIMATED))
+    console.print(table)
 
 
 def show_changes(records: Iterable[Record], console: Console) -> None:

@@ -19,6 +19,8 @@ METRIC_NAMES = {
     "true_bce": "cross-entropy",
     "true_rmse": "RMSE",
     "true_auc": "AUC",
+    "estimated_snips": "self-normalised inverse propensity weighting (SNIPS)",
+    "estimated_dr": "doubly robust (DR)",
 }
 
 

@@ -10,7 +10,14 @@ from tsdr.report.html import write_page
 from tsdr.report.results.charts import charts
 from tsdr.report.results.findings import account, findings, missing, opening
 from tsdr.report.results.names import BASELINE, is_timed, model_names, place_of_backbone
-from tsdr.report.results.tables import observed_entries, observed_tables, true_entries, true_tables
+from tsdr.report.results.tables import (
+    estimated_entries,
+    estimated_tables,
+    observed_entries,
+    observed_tables,
+    true_entries,
+    true_tables,
+)
 
 
 def write_results(folder: Path, path: Path) -> Collection:
@@ -32,6 +39,7 @@ def write_results(folder: Path, path: Path) -> Collection:
         real=observed_tables(on_real, labels, paper),
         observed=observed_tables(on_selected, labels, paper),
         truth=true_tables(against_truth, labels),
+        estimated=estimated_tables(estimated_entries(tested), labels),
         charts=charts(tested, timed, labels, paper),
         missing=missing(tested, timed, paper),
         account=account(found, tested, timed),

@@ -1,4 +1,4 @@
-"""The tables of the results page: what was measured on logged answers and, where it is known, against the truth."""
+"""The tables of the results page: what was measured on logged answers and against the truth, and what was estimated."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +10,7 @@ from tsdr.evaluation.changes import OWN_AUC, Change, change, corrected, mean
 from tsdr.evaluation.collection import Cell, Model
 from tsdr.evaluation.crossval import ALL_METHODS, RANDOM_EXPOSURE
 from tsdr.evaluation.gap import GapShare, gap_share
+from tsdr.evaluation.offpolicy import ESTIMATED, RESTS_ON
 from tsdr.evaluation.records import Record
 from tsdr.evaluation.significance import has_sums
 from tsdr.experiments.paper import SELECTED, paper_dataset
@@ -68,6 +69,34 @@ def true_entries(cells: Iterable[Cell]) -> list[Entry]:
             entry = _entry(cell, "true_bce", method)
             found.append(entry if method == RANDOM_EXPOSURE else replace(entry, share=_share(cell, str(method))))
     return _corrected(found)
+
+
+def estimated_entries(cells: Iterable[Cell]) -> list[Entry]:
+    """Every method beside naive training by the risk that is estimated from the log, where it was."""
+    methods = [(cell, method) for cell in cells for method in _rows(cell) if method]
+    found = [_entry(cell, metric, method) for cell, method in methods for metric in ESTIMATED]
+    return _corrected([entry for entry in found if entry.change is not None])
+
+
+def estimated_tables(entries: Sequence[Entry], labels: Labels) -> list[Table]:
+    """A table for each log, the two estimates below each other."""
+    tests = sum(entry.change is not None and entry.change.p is not None for entry in entries)
+    tables = []
+    for dataset, of_log in _by_log(entries):
+        groups = []
+        for metric in ESTIMATED:
+            shown = [entry for entry in of_log if entry.metric == metric]
+            rows = [
+                [*_who(entry, labels), number(entry.change.before), *_change_cells(entry), seeds_by_folds(entry.runs)]
+                for entry in shown
+                if entry.change is not None
+            ]
+            groups.append((METRIC_NAMES[metric], rows))
+        header = ["model", "method", *_OURS, "runs"]
+        spans = [("", 2), ("cross-entropy (less is better)", 6)]
+        notes = [f"These are {RESTS_ON}.", *_notes(of_log, tests)]
+        tables.append(Table(log_name(dataset), spans, header, groups, notes, _caption(of_log)))
+    return tables
 
 
 def observed_tables(entries: Sequence[Entry], labels: Labels, paper: Paper) -> list[Table]:
