@@ -3,6 +3,7 @@
 from tsdr.backbones import Backbone, build_backbone, register_backbone
 from tsdr.backbones.checks import check_backbone
 from tsdr.errors import InputError
+from tsdr.evaluation.diagnostics import diagnose
 from tsdr.inspection import inspect_log
 from tsdr.log import Log, Vocabulary, read_log
 from tsdr.masking import mask_responses
@@ -21,6 +22,7 @@ __all__ = [
     "Vocabulary",
     "build_backbone",
     "check_backbone",
+    "diagnose",
     "inspect_log",
     "mask_responses",
     "read_log",

@@ -56,7 +56,7 @@ def plot_selection(simulations: Sequence[Simulation], path: Path) -> None:
         f"What a selected log shows, and what is true ({students:,} simulated students, bars: 95 %)",
         fontsize=11,
     )
-    _save(figure, path)
+    save(figure, path)
 
 
 def plot_comparison(records: Sequence[Record], path: Path) -> None:
@@ -80,10 +80,11 @@ def plot_comparison(records: Sequence[Record], path: Path) -> None:
         f"{records[0].backbone} on {records[0].dataset}, {test:,} held-out students: means (diamonds) and folds",
         fontsize=11,
     )
-    _save(figure, path)
+    save(figure, path)
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, whole or not at all, and close it."""
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=150, format="png")
     plt.close(figure)
