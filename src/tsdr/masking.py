@@ -49,6 +49,7 @@ class AnswerTruth:
     student: tuple[str, ...]
     concept: tuple[str, ...]
     probability: NDArray[np.float32]
+    asked_once: bool = True
 
 
 @validate_call(config=ConfigDict(arbitrary_types_allowed=True))

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from conftest import RealLogs
-from tsdr import InputError
+from tsdr import InputError, build_backbone
+from tsdr.debias.exposure import ExposedBatch, expose
 from tsdr.evaluation.records import RecordFolder
-from tsdr.evaluation.truth import true_probability
+from tsdr.evaluation.truth import true_probability, true_risk
 from tsdr.experiments.logs import LogFile, MaskedAnswers, Simulated, experiment
 from tsdr.experiments.paper import BACKBONES, LAMBDAS, STUDIES, paper_numbers, plan_study, source_named, tsdr_with
 from tsdr.masking import mask_responses
@@ -71,10 +72,32 @@ def test_the_truth_of_masked_answers_is_the_share_right_of_a_concepts_questions(
     rng = np.random.default_rng(1)
     for row in rng.integers(len(sequences), size=20):
         of_student = answers.filter(answers["student"] == sequences.student[row])
-        for number, concept in enumerate(sequences.vocabulary.concepts):
-            share = of_student.filter(of_student["concept"] == concept)["correct"].mean()
-            steps = int(sequences.batch.mask[row].sum())
-            assert probability[row, :steps, number].tolist() == pytest.approx([share] * steps)
+        asked: set[int] = set()
+        for step in range(int(sequences.batch.mask[row].sum())):
+            for number, concept in enumerate(sequences.vocabulary.concepts):
+                share = of_student.filter(of_student["concept"] == concept)["correct"].mean()
+                expected = float("nan") if number in asked else share
+                assert float(probability[row, step, number]) == pytest.approx(expected, nan_ok=True)
+            asked.add(int(sequences.batch.concept[row, step]))
+
+
+def test_what_is_asked_once_is_neither_exposed_nor_tested_again(real_logs: RealLogs) -> None:
+    masked = mask_responses(real_logs.read("frcsub"), 0.8, 5)
+    sequences, truth = Sequences.from_log(masked.log), masked.truth()
+    exposed = expose(sequences, truth, seed=1).batch
+    assert isinstance(exposed, ExposedBatch)
+    cells, repeated = 0, []
+    for row in range(len(sequences)):
+        asked: set[int] = set()
+        for step in range(int(sequences.batch.mask[row].sum())):
+            open_to_ask = len(sequences.vocabulary.concepts) - len(asked)
+            cells += open_to_ask if step else 0
+            if open_to_ask:
+                repeated.append(int(exposed.target[row, step]) in asked)
+            asked.add(int(sequences.batch.concept[row, step]))
+    assert not any(repeated)
+    model = build_backbone("dkt", n_concepts=len(sequences.vocabulary.concepts), n_questions=20)
+    assert sum(true_risk(model, sequences, truth).by_student["cells"]) == cells  # type: ignore[arg-type]
 
 
 def test_an_experiment_on_real_answers_is_tested_against_those_not_logged(tmp_path: Path, real_logs: RealLogs) -> None:

@@ -31,7 +31,10 @@ def expose(sequences: Sequences, truth: KnownSuccess, seed: int) -> Sequences:
     generator = torch.Generator().manual_seed(seed)
     probability = true_probability(sequences, truth)
     target = torch.randint(probability.shape[2], sequences.batch.mask.shape, generator=generator)
-    chance = probability.gather(2, target[..., None]).squeeze(2)
+    if truth.asked_once:
+        cells = probability.isfinite() + 1e-12  # where every concept has been asked, any of them
+        target = cells.flatten(0, 1).multinomial(1, generator=generator).view_as(target)
+    chance = probability.gather(2, target[..., None]).squeeze(2).nan_to_num(0.5)
     answer = (torch.rand(chance.shape, generator=generator) < chance).long()
     plain = sequences.batch
     exposed = ExposedBatch(plain.concept, plain.question, plain.correct, plain.mask, target, answer)

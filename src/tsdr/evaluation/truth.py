@@ -34,6 +34,10 @@ class KnownSuccess(Protocol):
     def probability(self) -> NDArray[np.float32]:
         """The chance of a right answer, were a question of the concept asked."""
 
+    @property
+    def asked_once(self) -> bool:
+        """Whether a concept that has been answered is not asked again: there is nothing to foretell."""
+
 
 @dataclass(frozen=True)
 class TrueRisk:
@@ -50,8 +54,15 @@ class TrueRisk:
 
 
 def true_probability(sequences: Sequences, truth: KnownSuccess) -> Tensor:
-    """The true chance of success just before each step, [sequences, steps, concepts], in the vocabulary's order."""
-    return _at_steps(truth.probability, sequences, truth)
+    """The true chance of success just before each step, [sequences, steps, concepts], in the vocabulary's order.
+
+    Not a number where there is no cell: where concepts are asked once, at the steps after that.
+    """
+    probability = _at_steps(truth.probability, sequences, truth)
+    if truth.asked_once:
+        logged = torch.zeros(probability.shape, dtype=torch.long).scatter_(2, sequences.batch.concept[..., None], 1)
+        probability = probability.masked_fill(logged.cumsum(1) - logged > 0, torch.nan)
+    return probability
 
 
 def true_propensity(sequences: Sequences, truth: Truth) -> Tensor:
@@ -74,9 +85,13 @@ def _at_steps(values: NDArray[np.float32], sequences: Sequences, truth: KnownSuc
 
 def true_risk(model: AnyBackbone, sequences: Sequences, truth: KnownSuccess, seed: int = 0) -> TrueRisk:
     """Ask the model for every concept at every scored step, and compare with the truth."""
-    predicted, true, student = (np.concatenate(parts) for parts in zip(*_cells(model, sequences, truth), strict=True))
+    predicted, true, student = (
+        np.concatenate(parts) for parts in zip(*_at_scored_steps(model, sequences, truth), strict=True)
+    )
     drawn = (np.random.default_rng(seed).random(true.shape) < true).astype(np.int64)
-    cell = Predictions(predicted.ravel(), drawn.ravel(), np.repeat(student, true.shape[1]))
+    cells = np.isfinite(true)
+    predicted, true, drawn = predicted[cells], true[cells], drawn[cells]
+    cell = Predictions(predicted, drawn, np.repeat(student, cells.sum(1)))
     squared = (predicted - true) ** 2
     entropy = -(true * np.log(predicted) + (1 - true) * np.log(1 - predicted))
     metrics = {
@@ -90,17 +105,24 @@ def true_risk(model: AnyBackbone, sequences: Sequences, truth: KnownSuccess, see
         for b in range(len(BANDS) - 1)
         if (band == b).any()
     }
-    by_student = {
-        "cells": np.bincount(student, np.full(len(student), true.shape[1])),
-        "true_bce": np.bincount(student, entropy.sum(1)),
-        "true_squared_error": np.bincount(student, squared.sum(1)),
-        "true_auc_influence": np.bincount(cell.student, auc_influence(cell)),
+    terms = {
+        "cells": np.ones(len(true)),
+        "true_bce": entropy,
+        "true_squared_error": squared,
+        "true_auc_influence": auc_influence(cell),
     }
-    return TrueRisk(metrics, bias, {name: short(values) for name, values in by_student.items()})
+    students = int(student.max()) + 1
+    sums = {name: np.bincount(cell.student, values, minlength=students) for name, values in terms.items()}
+    return TrueRisk(metrics, bias, {name: short(values) for name, values in sums.items()})
 
 
-def _cells(model: AnyBackbone, sequences: Sequences, truth: KnownSuccess) -> Iterator[tuple[Array, Array, Array]]:
-    """Predicted and true success [scored steps, concepts] and the student of each step, batch by batch."""
+def _at_scored_steps(
+    model: AnyBackbone, sequences: Sequences, truth: KnownSuccess
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Predicted and true success [scored steps, concepts] and the student of each step, batch by batch.
+
+    The truth is not a number where there is no cell.
+    """
     device = next(model.parameters()).device
     probability = true_probability(sequences, truth)
     number = {name: i for i, name in enumerate(sorted(set(sequences.student)))}
