@@ -7,6 +7,8 @@ from pathlib import Path
 
 from tsdr.errors import InputError
 
+_PART = ".part"
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -14,9 +16,15 @@ def replacing(path: Path) -> Iterator[Path]:
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file to write")
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_PART}")
     try:
         yield temporary
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes have left half-written in a folder that no other process writes to."""
+    for left in folder.rglob(f".*{_PART}"):
+        left.unlink(missing_ok=True)

@@ -138,12 +138,17 @@ def _work(pipe: Connection, threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
-    while True:
-        job: Job = pipe.recv()
-        try:
-            pipe.send(job.run())
-        except Exception as error:
-            pipe.send(_reason(error))
+    with suppress(EOFError, OSError):  # the process that started it is gone
+        while True:
+            pipe.send(_outcome(pipe.recv()))
+
+
+def _outcome(job: Job) -> Record | str:
+    """The record, or why there is none."""
+    try:
+        return job.run()
+    except Exception as error:
+        return _reason(error)
 
 
 def _end_with_parent() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tsdr.errors import InputError
 from tsdr.evaluation.records import Record, RecordFolder
 from tsdr.experiments.engines import Engine, Failure, Job
+from tsdr.files import sweep
 
 LOCK = ".running"
 
@@ -25,6 +26,7 @@ def run_grid(
     """
     failures = []
     with _alone_in(records.folder):
+        sweep(records.folder)
         missing = [job for job in jobs if records.find(job.fold_run.run) is None]
         for came in engine.run(missing):
             if isinstance(came, Record):
