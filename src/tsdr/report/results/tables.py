@@ -67,7 +67,7 @@ def true_entries(cells: Iterable[Cell]) -> list[Entry]:
             RANDOM_EXPOSURE in cell.methods
         ):
             entry = _entry(cell, "true_bce", method)
-            found.append(entry if method == RANDOM_EXPOSURE else replace(entry, share=_share(cell, str(method))))
+            found.append(entry if method == RANDOM_EXPOSURE else replace(entry, share=gap_closed(cell, str(method))))
     return _corrected(found)
 
 
@@ -168,7 +168,8 @@ def _entry(cell: Cell, metric: str, method: str | None) -> Entry:
     return Entry(cell, metric, method, runs, change(naive, runs, metric))
 
 
-def _share(cell: Cell, method: str) -> GapShare | None:
+def gap_closed(cell: Cell, method: str) -> GapShare | None:
+    """The share of the gap to random exposure that a method closes, on the folds that all three were run on."""
     naive, runs, oracle = cell.paired("naive", method, RANDOM_EXPOSURE)
     if not naive or not all(has_sums(run, "true_bce") for run in (*naive, *runs, *oracle)):
         return None
