@@ -365,6 +365,10 @@ def reproduce_command(
             seeds=_numbers("--seeds", seeds, int),
         )
     )
+    if (engine == "processes" and address) or (engine == "ray" and workers):
+        raise InputError("--address is of the ray engine, --workers of the other")
+    if engine == "ray" and chosen.timed:
+        raise InputError(f"{study} measures runs that are alone on the machine; use --engine processes")
     computing: Engine = Processes(1 if chosen.timed else workers, fresh=chosen.timed)
     if engine == "ray":
         computing = RayCluster(address)

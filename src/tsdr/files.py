@@ -25,6 +25,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes have left half-written in a folder that no other process writes to."""
-    for left in folder.rglob(f".*{_PART}"):
-        left.unlink(missing_ok=True)
+    """Remove what processes that are no more have left half-written in a folder."""
+    for left in folder.glob(f".*{_PART}"):
+        process = left.name.removesuffix(_PART).rpartition(".")[2]
+        if process.isdigit() and not Path(f"/proc/{process}").exists():
+            left.unlink(missing_ok=True)

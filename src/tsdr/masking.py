@@ -33,23 +33,32 @@ class MaskedResponses:
     concept: tuple[str, ...]
 
     def truth(self) -> "AnswerTruth":
-        """What every student knows of every concept: the share of the concept's questions that was answered right."""
+        """What every student knows of every concept, just before each answer of the log.
+
+        It is the share right of the concept's questions that the log has not shown by then: each is asked once.
+        """
         concepts = sorted(set(self.concept))
         of_concept = np.array([[name == concept for concept in concepts] for name in self.concept], dtype=float)
-        share = (self.answers @ (of_concept / of_concept.sum(0))).astype(np.float32)
-        students, answers = self.answers.shape
-        every_answer = np.broadcast_to(share[:, None], (students, answers, len(concepts)))
-        return AnswerTruth(self.student, tuple(concepts), every_answer)
+        left = np.ones((len(self.student), self.answers.shape[1] + 1, self.answers.shape[1]))
+        rows = self.log.answered.with_columns(answer=pl.int_range(pl.len()).over("student"))
+        student, question = (
+            rows[column].replace_strict(list(names), list(range(len(names))), return_dtype=pl.Int64).to_numpy()
+            for column, names in (("student", self.student), ("question", self.question))
+        )
+        left[student, rows["answer"].to_numpy() + 1, question] = 0
+        left = left.cumprod(1)[:, :-1]
+        with np.errstate(invalid="ignore"):
+            share = (left * self.answers[:, None] @ of_concept) / (left @ of_concept)
+        return AnswerTruth(self.student, tuple(concepts), share.astype(np.float32))
 
 
 @dataclass(frozen=True)
 class AnswerTruth:
-    """The truth of a complete response matrix: the same before each of a student's answers, nothing is learned."""
+    """The truth of a complete response matrix; not a number where all questions of a concept have been answered."""
 
     student: tuple[str, ...]
     concept: tuple[str, ...]
     probability: NDArray[np.float32]
-    asked_once: bool = True
 
 
 @validate_call(config=ConfigDict(arbitrary_types_allowed=True))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -97,7 +97,6 @@ class Truth:
     initial_mastery: Floats
     bank: QuestionBank
     population: Population
-    asked_once: ClassVar[bool] = False
 
     def success(self, mastery: Floats, question: NDArray[np.int64]) -> Floats:
         """The question-level truth: the chance of a right answer to a question of the bank at a given mastery."""

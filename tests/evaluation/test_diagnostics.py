@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import numpy as np
 import polars as pl
 import pytest
@@ -150,3 +152,32 @@ def test_the_verdict_follows_from_the_numbers(
     )
     assert (verdict.level, verdict.overlap) == (level, overlap)
     assert any("at random" in step for step in verdict.next) == (overlap != "enough")
+
+
+def offers_skipped_where(rule: Callable[[int, float], float], students: int = 120, answers: int = 40) -> Log:
+    """Offers of two concepts, skipped with a chance that depends on the concept and the student's share right in it."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for student in range(students):
+        right, given = [0, 0], [0, 0]
+        for time in range(answers):
+            concept = int(rng.integers(2))
+            record = right[concept] / given[concept] if given[concept] else 0.5
+            skipped = bool(rng.random() < rule(concept, record))
+            correct = None if skipped else int(rng.random() < (0.3 + 0.4 * (student % 2)))
+            if correct is not None:
+                right[concept] += correct
+                given[concept] += 1
+            rows.append((f"s{student}", f"q{concept}", f"c{concept}", correct, time, skipped))
+    columns = ["student", "question", "concept", "correct", "time", "skipped"]
+    return Log(pl.DataFrame(rows, schema=columns, orient="row"))
+
+
+def test_skips_at_both_ends_are_found_and_skips_of_a_concept_are_not() -> None:
+    both_ends = skips_of(offers_skipped_where(lambda concept, record: 0.6 if abs(record - 0.5) > 0.3 else 0.1))
+    assert both_ends is not None
+    assert set(both_ends.related) == {"mostly right", "mostly wrong"}
+    assert all(found.value > 0.1 for found in both_ends.differences.values())
+    by_concept = skips_of(offers_skipped_where(lambda concept, record: 0.6 if concept else 0.1))
+    assert by_concept is not None
+    assert not by_concept.related

@@ -1,7 +1,7 @@
 """The oracle of random exposure: the same histories, but what is asked at each step is drawn uniformly.
 
 On simulated logs only, since it takes the truth to know what the answer would have been. It tells how much there is to
-gain by debiasing: no method that learns from the selected log can be expected to do better.
+gain by debiasing: a model that learns from the selected log has to make do with less.
 """
 
 from dataclasses import dataclass, replace
@@ -31,8 +31,8 @@ def expose(sequences: Sequences, truth: KnownSuccess, seed: int) -> Sequences:
     generator = torch.Generator().manual_seed(seed)
     probability = true_probability(sequences, truth)
     target = torch.randint(probability.shape[2], sequences.batch.mask.shape, generator=generator)
-    if truth.asked_once:
-        cells = probability.isfinite() + 1e-12  # where every concept has been asked, any of them
+    if probability.isnan().any():
+        cells = probability.isfinite() + 1e-12  # where nothing is left to be asked, any of them
         target = cells.flatten(0, 1).multinomial(1, generator=generator).view_as(target)
     chance = probability.gather(2, target[..., None]).squeeze(2).nan_to_num(0.5)
     answer = (torch.rand(chance.shape, generator=generator) < chance).long()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.stats import t
 
 from tsdr.evaluation.records import Record
 from tsdr.evaluation.significance import TESTED, has_sums, holm, paired_difference
@@ -17,7 +18,9 @@ SIGNIFICANT = 0.05
 class Change:
     """A metric before and after, and the difference, with a 95 % interval over students where the records allow one.
 
-    `error` is the standard error of the difference over folds. `adjusted` is the probability after Holm's correction.
+    `error` is the standard error of the difference over runs. `p` is the probability of such a difference by chance:
+    the larger of that of students drawn anew and that of a paired t-test over runs, since trainings differ, too.
+    `adjusted` is the same after Holm's correction.
     """
 
     metric: str
@@ -84,7 +87,16 @@ def change(naive: Sequence[Record], runs: Sequence[Record], metric: str) -> Chan
     if metric not in TESTED or not all(has_sums(run, metric) for run in (*naive, *runs)):
         return found
     tested = paired_difference(naive, runs, metric)
-    return replace(found, interval=(tested.low, tested.high), p=tested.p)
+    return replace(found, interval=(tested.low, tested.high), p=max(tested.p, _over_runs(found)))
+
+
+def _over_runs(found: Change) -> float:
+    """The probability of a paired t-test over runs; one run alone tells nothing of what another would come to."""
+    if found.error is None:
+        return 1.0
+    if found.error == 0:
+        return float(found.difference == 0)
+    return float(2 * t.sf(abs(found.difference) / found.error, found.folds - 1))
 
 
 def corrected(changes: Sequence[Change | None]) -> list[Change | None]:

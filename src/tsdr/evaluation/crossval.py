@@ -234,7 +234,7 @@ def run_fold(
     seconds = 0.0
     for number, trial in enumerate(planned.trials):
         objective, learned, stopped_by = _objective(trial, train, validation, experiment.truth)
-        checkpoints.append(experiment.records.folder / ".checkpoints" / f"{run.file_name()}-{number}.pt")
+        checkpoints.append(experiment.records.checkpoints / f"{run.file_name()}-{number}.pt")
         epochs = fit(
             objective,
             learned,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsdr.evaluation.records import Record
-from tsdr.evaluation.significance import resampled
+from tsdr.evaluation.significance import check_pairs, resampled
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ def gap_share(
     naive: Sequence[Record], method: Sequence[Record], oracle: Sequence[Record], metric: str, seed: int = 0
 ) -> GapShare:
     """The share of the gap in `true_bce`, `true_rmse` or `true_auc`; the three have runs on the same folds."""
+    check_pairs(naive, method)
+    check_pairs(naive, oracle)
     drawn = [resampled(runs, metric, seed) for runs in (naive, method, oracle)]
     (naive_mean, naive_draws), (method_mean, method_draws), (oracle_mean, oracle_draws) = drawn
     better = -1 if metric == "true_auc" else 1  # a smaller risk is better, a larger AUC is

@@ -45,21 +45,21 @@ IMPUTATION_TRAINING = TrainingOptions(learning_rate=3e-3, patience=4, max_epochs
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 95 % interval, found by drawing students anew."""
+    """A value with its interval, of 95 % unless told otherwise, found by drawing students anew."""
 
     value: float
     low: float
     high: float
 
 
-def bootstrap(sums: Array, value: Callable[[Array], Array], seed: int = 0) -> Estimate:
+def bootstrap(sums: Array, value: Callable[[Array], Array], seed: int = 0, covered: float = 0.95) -> Estimate:
     """`value` of sums over students; `sums` is [students, columns], and `value` takes [..., columns].
 
     Students are independent of each other and their answers are not, so it is students that are drawn.
     """
     students = len(sums)
     times = times_drawn(students, np.random.default_rng(seed))
-    low, high = np.quantile(value(times @ sums), [0.025, 0.975])
+    low, high = np.quantile(value(times @ sums), [(1 - covered) / 2, (1 + covered) / 2])
     return Estimate(float(value(sums.sum(0))), float(low), float(high))
 
 
@@ -143,11 +143,15 @@ class RiskEstimator:
         selection: SelectionModel | None = None,
         on_stage: Callable[[str], None] = lambda stage: None,
     ) -> "RiskEstimator":
-        """Learn both models, unless the selection model is there already; imputation is tsdr's, beside a dkt."""
+        """Learn both models, unless the selection model is there already; imputation is by a dkt, weighted (ipw).
+
+        Not by tsdr, whose models are taught by such imputations: they would find themselves good. Nor from the seed
+        that the models under test are likely to have been trained from.
+        """
         if selection is None:
             selection = fit_selection(train, validation, seed=seed, on_stage=on_stage)
-        training = IMPUTATION_TRAINING.model_copy(update={"seed": seed})
-        objective = new_objective("dkt", train, {}, training, DebiasOptions.of_method("tsdr"))
+        training = IMPUTATION_TRAINING.model_copy(update={"seed": seed + 1})
+        objective = new_objective("dkt", train, {}, training, DebiasOptions.of_method("ipw"))
         fit(
             objective,
             train,
@@ -155,9 +159,8 @@ class RiskEstimator:
             training,
             on_epoch=lambda epoch: on_stage(f"learning what unlogged answers would be, epoch {epoch.number}"),
         )
-        assert objective.imputation is not None
         frequency = QuestionFrequency(train.batch, len(train.vocabulary.concepts), len(train.vocabulary.questions))
-        return cls(selection, objective.imputation.eval(), frequency)
+        return cls(selection, objective.model.eval(), frequency)
 
     @torch.no_grad()
     def logged_errors(self, model: AnyBackbone, held_out: Sequences, seed: int = 0) -> LoggedErrors:

@@ -74,6 +74,11 @@ class RecordFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    @property
+    def checkpoints(self) -> Path:
+        """Where runs that are under way are kept."""
+        return self.folder / ".checkpoints"
+
     def find(self, run: Run) -> Record | None:
         """The record of a run that has ended, if there is one."""
         path = self.folder / run.file_name()

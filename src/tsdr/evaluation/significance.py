@@ -53,10 +53,9 @@ def interval(runs: Sequence[Record], metric: str, seed: int = 0) -> Interval:
 
 def paired_difference(reference: Sequence[Record], method: Sequence[Record], metric: str, seed: int = 0) -> Interval:
     """How much a method adds to a metric, over the same students: both have runs on the same folds of the same logs."""
+    check_pairs(reference, method)
     before, before_draws = resampled(reference, metric, seed)
     after, after_draws = resampled(method, metric, seed)
-    if [fold_of(run) for run in _ordered(reference)] != [fold_of(run) for run in _ordered(method)]:
-        raise InputError("a paired difference takes runs of the same folds and seeds of the same logs")
     return _interval(after - before, after_draws - before_draws)
 
 
@@ -64,6 +63,12 @@ def has_sums(run: Record, metric: str) -> bool:
     """Whether a record says what each student contributes to a metric; those of earlier versions do not, of all."""
     needed = {_INFLUENCES[metric]} if metric in _INFLUENCES else set(_MEANS[metric])
     return needed <= set(run.by_student or ())
+
+
+def check_pairs(one: Sequence[Record], other: Sequence[Record]) -> None:
+    """Refuse runs that are not of the same folds."""
+    if [fold_of(run) for run in _ordered(one)] != [fold_of(run) for run in _ordered(other)]:
+        raise InputError("a paired difference takes runs of the same folds and seeds of the same logs")
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -103,6 +108,7 @@ def resampled(runs: Sequence[Record], metric: str, seed: int = 0) -> tuple[float
             mean = (drawn @ sums[numerator]) / (drawn @ sums[count])
             total += np.sqrt(mean) if metric in _ROOTS else mean
     value, draws = float(np.mean([run.metrics[metric] for run in runs])), total / len(runs)
+    # Widened as for a t-test, so that what follows may take the draws for those of a normal law.
     return value, value + _few_students(sum(len(drawn[0]) for drawn in times.values())) * (draws - value)
 
 

@@ -12,12 +12,15 @@ from tsdr.log import Log
 # A record is the share right of the student's earlier answers to the concept.
 MOSTLY = 2 / 3
 RECORDS = ("no answer yet", "mostly wrong", "mixed", "mostly right")
+ENDS = ("mostly right", "mostly wrong")
 
 
 class Skips(BaseModel):
     """How many offers were skipped, by the student's record in the concept just before the offer.
 
-    `difference` is the share skipped where the record is mostly right less the share skipped of all other offers.
+    `differences` has, for the records that are mostly right and mostly wrong, the share skipped less that of all other
+    offers. Offers are compared within their concept, whose own share is taken off: a concept that everybody skips does
+    not count. There are two, and students may skip at both ends, so their intervals are of 97.5 % each.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -25,33 +28,38 @@ class Skips(BaseModel):
     offers: int
     share: float
     by_record: dict[str, float]
-    difference: Estimate
+    differences: dict[str, Estimate]
 
     @property
-    def related(self) -> bool:
-        """Whether skipping depends on the record, beyond chance."""
-        return self.difference.low > 0 or self.difference.high < 0
+    def related(self) -> dict[str, Estimate]:
+        """The differences that are beyond chance."""
+        return {name: found for name, found in self.differences.items() if found.low > 0 or found.high < 0}
 
 
 def skips_of(log: Log) -> Skips | None:
     """What is known of skipped offers; None if the log has none."""
     if not log.skipped_offers:
         return None
-    offers = log.frame.select("student", "skipped", record=_record())
+    skipped = pl.col("skipped").cast(pl.Float64)
+    offers = log.frame.select("student", "skipped", excess=skipped - skipped.mean().over("concept"), record=_record())
     share = dict(offers.group_by("record").agg(pl.col("skipped").mean()).iter_rows())
-    known = pl.col("record") == RECORDS[-1]
-    sums = offers.group_by("student", maintain_order=True).agg(
-        known.sum().alias("known"),
-        (known & pl.col("skipped")).sum().alias("known_skipped"),
-        (~known).sum().alias("other"),
-        (~known & pl.col("skipped")).sum().alias("other_skipped"),
-    )
     return Skips(
         offers=len(log),
         share=log.skipped_offers / len(log),
         by_record={name: share[name] for name in RECORDS if name in share},
-        difference=bootstrap(sums.drop("student").to_numpy().astype(float), _difference),
+        differences={name: _against_others(offers, name) for name in ENDS},
     )
+
+
+def _against_others(offers: pl.DataFrame, record: str) -> Estimate:
+    has = pl.col("record") == record
+    sums = offers.group_by("student", maintain_order=True).agg(
+        has.sum().alias("offers"),
+        (has * pl.col("excess")).sum().alias("excess"),
+        (~has).sum().alias("other_offers"),
+        (~has * pl.col("excess")).sum().alias("other_excess"),
+    )
+    return bootstrap(sums.drop("student").to_numpy().astype(float), _difference, covered=1 - 0.05 / len(ENDS))
 
 
 def _record() -> pl.Expr:
@@ -73,5 +81,5 @@ def _record() -> pl.Expr:
 
 
 def _difference(sums: Any) -> Any:
-    known, known_skipped, other, other_skipped = np.moveaxis(sums, -1, 0)
-    return known_skipped / np.maximum(known, 1) - other_skipped / np.maximum(other, 1)
+    offers, excess, other_offers, other_excess = np.moveaxis(sums, -1, 0)
+    return excess / np.maximum(offers, 1) - other_excess / np.maximum(other_offers, 1)

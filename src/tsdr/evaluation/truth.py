@@ -32,11 +32,7 @@ class KnownSuccess(Protocol):
 
     @property
     def probability(self) -> NDArray[np.float32]:
-        """The chance of a right answer, were a question of the concept asked."""
-
-    @property
-    def asked_once(self) -> bool:
-        """Whether a concept that has been answered is not asked again: there is nothing to foretell."""
+        """The chance of a right answer, were a question of the concept asked; not a number where none can be."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +52,9 @@ class TrueRisk:
 def true_probability(sequences: Sequences, truth: KnownSuccess) -> Tensor:
     """The true chance of success just before each step, [sequences, steps, concepts], in the vocabulary's order.
 
-    Not a number where there is no cell: where concepts are asked once, at the steps after that.
+    Not a number where there is no cell: where no question of the concept is left to be asked.
     """
-    probability = _at_steps(truth.probability, sequences, truth)
-    if truth.asked_once:
-        logged = torch.zeros(probability.shape, dtype=torch.long).scatter_(2, sequences.batch.concept[..., None], 1)
-        probability = probability.masked_fill(logged.cumsum(1) - logged > 0, torch.nan)
-    return probability
+    return _at_steps(truth.probability, sequences, truth)
 
 
 def true_propensity(sequences: Sequences, truth: Truth) -> Tensor:

@@ -64,7 +64,7 @@ def judge(
     """
     even = distance <= max(EVEN, 2 * distance_by_chance)
     history_tells = gain.low > max(0.0, placebo.high)
-    skips_tell = skips is not None and skips.related
+    skips_tell = skips is not None and bool(skips.related)
     level: Level = "selected" if history_tells or skips_tell else "fair" if even else "uneven"
     overlap = _overlap(effective_share, unseen_share)
     reasons = [
@@ -100,7 +100,7 @@ def _of_gain(gain: Estimate, tells: bool) -> str:
         )
     slight = ", which is slight" if gain.value < SLIGHT else ""
     return (
-        f"Knowing a student's history makes the concept that is logged {math.exp(gain.value):.3g} times as likely as "
+        f"Knowing a student's history makes the concept that is logged {math.exp(gain.value):.2f} times as likely as "
         f"its plain frequency does{slight} (gain {gain.value:.4f} nats an answer, 95 % interval {gain.low:.4f} to "
         f"{gain.high:.4f})."
     )
@@ -109,20 +109,22 @@ def _of_gain(gain: Estimate, tells: bool) -> str:
 def _of_skips(skips: Skips) -> str:
     """What skipped offers tell."""
     told = f"Students turned down {skips.share:.1%} of the offers"
-    difference = skips.difference
-    span = f"95 % interval {100 * difference.low:.1f} to {100 * difference.high:.1f}"
     if not skips.related:
-        return f"{told}, whether or not they had done well in the concept before ({span} points)."
-    more = "more" if difference.value > 0 else "less"
-    return (
-        f"{told}, and {more} often where they had been mostly right in the concept: by "
-        f"{100 * abs(difference.value):.1f} points ({span})."
-    )
+        return f"{told}, whether or not they had done well in the concept before."
+    parts = [
+        f"{'more' if found.value > 0 else 'less'} often where they had been {record} in the concept: by "
+        f"{100 * abs(found.value):.1f} points (interval {100 * found.low:.1f} to {100 * found.high:.1f})"
+        for record, found in skips.related.items()
+    ]
+    return f"{told}, and {'; and '.join(parts)}."
 
 
 def _next(level: Level, overlap: Overlap) -> tuple[str, ...]:
     if level == "fair":
-        return ("Train and evaluate plainly: metrics on logged answers can be believed for all concepts.",)
+        return (
+            "Train and evaluate plainly: nothing was found by which logged answers would not speak for all concepts. "
+            "Within a concept some questions may still be logged more than others, and a small log hides much.",
+        )
     steps = []
     if level == "selected":
         steps.append(

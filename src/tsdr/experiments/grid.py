@@ -26,7 +26,8 @@ def run_grid(
     """
     failures = []
     with _alone_in(records.folder):
-        sweep(records.folder)
+        for folder in (records.folder, records.checkpoints):
+            sweep(folder)
         missing = [job for job in jobs if records.find(job.fold_run.run) is None]
         for came in engine.run(missing):
             if isinstance(came, Record):

@@ -129,11 +129,11 @@ def plan_study(
     folds: int,
     seeds: Iterable[int],
 ) -> Iterator[Job]:
-    """The runs of a study, log by log and backbone by backbone."""
-    for seed, source in product(seeds, sources):
+    """The runs of a study, log by log and backbone by backbone; what is named twice is run once."""
+    for seed, source in product(dict.fromkeys(seeds), {source.name: source for source in sources}.values()):
         tested = experiment(source, records, folds, seed)
         training = TrainingOptions(seed=seed, **study.training)
-        for backbone, method in product(backbones, methods):
+        for backbone, method in product(dict.fromkeys(backbones), dict.fromkeys(methods)):
             for fold_run in plan_folds(tested, backbone=backbone, options={}, training=training, method=method):
                 yield Job(tested, fold_run)
 

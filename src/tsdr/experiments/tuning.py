@@ -73,11 +73,12 @@ def _open(storage: str, seed: int, name: str, about: str) -> "Study":
             storage=storage,
             study_name=name,
             direction="maximize",
-            sampler=optuna.samplers.TPESampler(seed=seed),
             load_if_exists=True,
         )
     except (SQLAlchemyError, ValueError) as error:
         raise InputError(f"--storage {storage}: cannot be opened ({in_a_sentence(error)})") from error
+    # A sampler of the same seed would try again what has been tried.
+    study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials))
     if study.user_attrs.setdefault("about", about) != about:
         raise InputError(f"--storage {storage}: its trials are of another log or training; choose another storage")
     study.set_user_attr("about", about)

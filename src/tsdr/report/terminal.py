@@ -125,10 +125,11 @@ def show_truth(records: Iterable[Record], console: Console) -> None:
     )
     for key, runs in groups.items():
         metrics.add_row(*key, str(len(runs)), *(_mean_and_spread(runs, name) for name in TRUE_METRICS))
-        naive, oracle = (groups.get((*key[:2], other)) for other in ENDS)
-        if naive and oracle and key[2] not in ENDS:
-            closed = (_share(gap_share(naive, runs, oracle, metric)) for metric in TRUE_METRICS)
-            shares.add_row(*key, str(len(runs)), *closed)
+        naive, oracle = (groups.get((*key[:2], other), []) for other in ENDS)
+        naive, common, oracle = on_common_folds([naive, runs, oracle])
+        if common and key[2] not in ENDS:
+            closed = (_share(gap_share(naive, common, oracle, metric)) for metric in TRUE_METRICS)
+            shares.add_row(*key, str(len(common)), *closed)
     console.print(metrics)
     if shares.row_count:
         console.print(shares)
@@ -156,10 +157,11 @@ def show_changes(records: Iterable[Record], console: Console) -> None:
         return
     shown = [metric for place, metric in enumerate(CHANGED) if any(found[place :: len(CHANGED)])]
     cells = [_change(one) for one in corrected(found)]
+    tests = sum(one is not None and one.p is not None for one in found)
     table = _table(
         *shown,
-        caption="change against naive on the same folds, 95 % interval over students; "
-        f"*: stands after Holm's correction over the {sum(one is not None for one in found)} changes of this table",
+        caption="change against naive on the same folds, 95 % interval over students; *: stands, over students and "
+        f"over runs, after Holm's correction over the {tests} tests",
     )
     for place, row in enumerate(rows):
         of_row = dict(zip(CHANGED, cells[place * len(CHANGED) :][: len(CHANGED)], strict=True))

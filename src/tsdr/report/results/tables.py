@@ -156,7 +156,9 @@ def paper_values(dataset: str, backbone: str, metric: str, paper: Paper) -> tupl
 def _rows(cell: Cell) -> list[str | None]:
     """The methods that are put beside naive training: tsdr first, then controls; None if there is naive alone."""
     ours = cell.ours()
-    others = [name for name in ALL_METHODS if name in cell.methods and name not in ("naive", ours, RANDOM_EXPOSURE)]
+    known = {name: place for place, name in enumerate(ALL_METHODS)}
+    by_name = sorted(cell.methods, key=lambda name: (known.get(name.split(":")[0], len(known)), name))
+    others = [name for name in by_name if name not in ("naive", ours, RANDOM_EXPOSURE)]
     methods = [name for name in (ours, *others) if name and cell.paired("naive", name)[0]]
     return [*methods] if methods else [None] if "naive" in cell.methods else []
 
@@ -223,9 +225,9 @@ def _notes(entries: Sequence[Entry], tests: int) -> list[str]:
     changes = [entry.change for entry in entries if entry.change is not None and entry.metric != OWN_AUC]
     if any(found.p is not None for found in changes):
         notes.append(
-            "95 % interval: students drawn anew, the same ones for both methods. "
-            f"{MARK}: the change stands at 5 % after Holm's correction over the {counted(tests, 'test')} of all tables "
-            "of this section."
+            "95 % interval: students drawn anew, the same ones for both methods; it does not tell what another "
+            f"training would change. {MARK}: the change stands at 5 %, over students and over runs alike, after Holm's "
+            f"correction over the {counted(tests, 'test')} of all tables of this section."
         )
     if any(found.p is None for found in changes):
         notes.append(
