@@ -17,7 +17,7 @@ from tsdr.evaluation.significance import holm, paired_difference
 from tsdr.report.results.charts import pooled_bins
 from tsdr.report.results.page import write_results
 
-STUDENTS, ANSWERS, CELLS, FOLDS = 40, 20, 100, 3
+STUDENTS, ANSWERS, CELLS, FOLDS = 40, 20, 100, 6
 TUNED = "tsdr:smoothness=0.5|2"
 # How far predictions are from the truth: what sets methods apart.
 NOISE = {"naive": 1.0, "tsdr": 0.6, TUNED: 0.6, "tsdr-unweighted": 0.7, "random-exposure": 0.3}
@@ -141,7 +141,7 @@ def test_a_real_log_stands_beside_the_paper_with_interval_and_mark(tmp_path: Pat
         assert cells[6] == f"{signed(found.low)} to {signed(found.high)}"
     assert adjusted[0] < 0.05, "the mark is put to the test"
     better = sum(b.metrics["rmse"] < a.metrics["rmse"] for a, b in zip(naive, tuned, strict=True))
-    assert rows(page, "Algebra05", "RMSE")["dkt", "tsdr, λ tuned"][7] == f"{better} of 3"
+    assert rows(page, "Algebra05", "RMSE")["dkt", "tsdr, λ tuned"][7] == f"{better} of {FOLDS}"
     own = np.mean([b.per_student["auc"] - a.per_student["auc"] for a, b in zip(naive, tuned, strict=True)])
     assert rows(page, "Algebra05", "AUC of a student")["dkt", "tsdr, λ tuned"][5] == signed(float(own))
     assert "over the 6 tests" in page
@@ -156,7 +156,7 @@ def test_records_of_earlier_versions_have_a_standard_error_and_no_mark(tmp_path:
     page = page_of([*naive, *ours], tmp_path)
     gains = [b.metrics["auc"] - a.metrics["auc"] for a, b in zip(naive, ours, strict=True)]
     cells = rows(page, "Algebra05", "AUC")["dkt", "tsdr"]
-    assert cells[5:7] == [signed(float(np.mean(gains))), f"± {np.std(gains, ddof=1) / np.sqrt(3):.4f} se"]
+    assert cells[5:7] == [signed(float(np.mean(gains))), f"± {np.std(gains, ddof=1) / np.sqrt(FOLDS):.4f} se"]
     assert "no interval over students and no mark" in page
 
 
@@ -228,8 +228,8 @@ def test_a_run_found_twice_counts_once_and_other_files_are_counted(tmp_path: Pat
             RecordFolder(results / folder).write(record)
     (results / "notes.json").write_bytes(b'{"a": "\xff"}')
     found = write_results(results, tmp_path / "report.html")
-    assert (len(found.records), found.repeated, found.unread) == (6, 6, 1)
-    assert "6 runs were found" in (tmp_path / "report.html").read_text()
+    assert (len(found.records), found.repeated, found.unread) == (2 * FOLDS, 2 * FOLDS, 1)
+    assert f"{2 * FOLDS} runs were found" in (tmp_path / "report.html").read_text()
 
 
 def test_names_from_data_are_escaped(tmp_path: Path) -> None:
