@@ -55,7 +55,7 @@ def test_logs_are_found_by_name(tmp_path: Path) -> None:
     assert source_named("simulated-gamma0.4-50x20x5", None, {}) == Simulated(0.4, 50, 20, 5)
     assert isinstance(source_named("ours-gamma0.5", tmp_path, {}), MaskedAnswers)
     for name, data, told in (
-        ("theirs", tmp_path, "no theirs in it"),
+        ("theirs", tmp_path, "no log theirs in it.*ours"),
         ("ours", None, "--data"),
         ("simulated-gamma7", None, "from 0 to 1"),
     ):

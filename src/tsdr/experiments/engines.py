@@ -175,7 +175,9 @@ class RayCluster:
         try:
             import ray
         except ImportError as error:
-            raise InputError("the ray engine needs Ray: pip install 'tsdr[ray]'") from error
+            raise InputError(
+                "the ray engine needs Ray: install tsdr with its extra `ray`, as in pip install '.[ray]'"
+            ) from error
         self._ray = ray
         local: dict[str, Any] = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         try:

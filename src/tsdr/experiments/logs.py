@@ -66,8 +66,10 @@ class LogFile:
         for suffix in SUFFIXES:
             if (folder / f"{name}{suffix}").is_file():
                 return cls(name, folder / f"{name}{suffix}", columns)
+        there = sorted({path.name.split(".")[0] for suffix in SUFFIXES for path in folder.glob(f"*{suffix}")})
         raise InputError(
-            f"{folder}: there is no {name} in it; `tsdr prepare` writes {name}.parquet, or name another log"
+            f"{folder}: there is no log {name} in it; choose with --datasets from what there is "
+            f"({', '.join(there) or 'nothing'}), or add it as {name}.parquet or {name}.csv"
         )
 
     def load(self, seed: int) -> tuple[Log, KnownSuccess | None]:

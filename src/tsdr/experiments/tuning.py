@@ -66,7 +66,9 @@ def _open(storage: str, seed: int, name: str, about: str) -> "Study":
         import optuna
         from sqlalchemy.exc import SQLAlchemyError
     except ImportError as error:
-        raise InputError("tuning needs Optuna: pip install 'tsdr[tune]'") from error
+        raise InputError(
+            "tuning needs Optuna: install tsdr with its extra `tune`, as in pip install '.[tune]'"
+        ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         study = optuna.create_study(
