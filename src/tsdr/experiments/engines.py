@@ -110,7 +110,12 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, threads), daemon=True)
-        self.process.start()
+        # An interrupt from the keyboard is for the process that starts it; a blocked signal stays so from the first.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self.give(job)
 
@@ -134,8 +139,7 @@ class _Worker:
 
 
 def _work(pipe: Connection, threads: int) -> None:
-    """The life of a worker; an interrupt from the keyboard is for the process that started it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """The life of a worker."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     with suppress(EOFError, OSError):  # the process that started it is gone
