@@ -15,6 +15,7 @@ import numpy as np
 from tsdr.evaluation.crossval import ALL_METHODS
 from tsdr.evaluation.gap import gap_share
 from tsdr.evaluation.records import Record, RecordFolder
+from tsdr.report.results.names import log_name
 from tsdr.training.trainer import TrainingOptions
 
 RECORDS = Path(__file__).parents[1] / "results"
@@ -28,7 +29,7 @@ Made by `python -m benchmarks.debias_results` from the records in `results`; the
 
 *Logged AUC* is on logged answers of held-out students, with the gain over naive, paired over runs (seeds x folds), its
 standard error, and in how many runs it is positive. On simulated logs (1,000 students, the paper's skip rule at
-strength gamma) *true BCE* is the cross-entropy against the true success probability of every concept at every step of
+strength gamma) and for complete real answers seen through that rule *true BCE* is the cross-entropy against the true success probability of every concept at every step of
 held-out students, with its paired difference from naive (negative is better), and *gap closed* the share of the
 distance from naive to random exposure, with a 95 % interval over students; there is no share where the gap is below
 two standard errors."""
@@ -51,18 +52,19 @@ def document(records: list[Record]) -> str:
     ]
     logs = sorted(debiased, key=lambda log: (not log.startswith(SIMULATED), log))
     for log in logs:
+        known = any("true_bce" in record.metrics for record in records if record.dataset == log)
         parts.append(f"\n## {_title(log)}\n")
         parts.append(
             "| model | method | seeds x folds | logged AUC | gain | true BCE | difference | gap closed, BCE | RMSE "
             "| AUC |\n"
             "|---|---|---|---|---|---|---|---|---|---|"
-            if log.startswith(SIMULATED)
+            if known
             else "| model | method | seeds x folds | AUC | gain | ACC | RMSE |\n|---|---|---|---|---|---|---|"
         )
         for model in MODELS:
             of_model = [record for record in records if (record.dataset, record.backbone) == (log, model)]
             for method in dict.fromkeys(record.method for record in sorted(of_model, key=_order)):
-                parts.append(_row(model, method, of_model, log.startswith(SIMULATED)))
+                parts.append(_row(model, method, of_model, known))
     return "\n".join(parts)
 
 
@@ -76,14 +78,15 @@ def _light(record: Record) -> bool:
 
 
 def _title(log: str) -> str:
-    return f"Simulated, gamma {log.removeprefix(SIMULATED)}" if log.startswith(SIMULATED) else log
+    name = log_name(log)
+    return name[0].upper() + name[1:]
 
 
 def _order(record: Record) -> tuple[int, str]:
     return (ALL_METHODS.index(record.method.split(":")[0]), record.method)
 
 
-def _row(model: str, method: str, of_model: list[Record], simulated: bool) -> str:
+def _row(model: str, method: str, of_model: list[Record], known: bool) -> str:
     runs = [record for record in of_model if record.method == method]
     keys = {(run.seed, run.fold) for run in runs}
     naive, oracle = (
@@ -92,7 +95,7 @@ def _row(model: str, method: str, of_model: list[Record], simulated: bool) -> st
     )
     seeds = len({run.seed for run in runs})
     cells = [model, method, f"{seeds} x {len(runs) // seeds}", _mean(runs, "auc"), _difference(runs, naive, "auc", 1)]
-    if simulated:
+    if known:
         cells += [_mean(runs, "true_bce"), _difference(runs, naive, "true_bce", -1)]
         cells += [_share(naive, runs, oracle, metric) for metric in ("true_bce", "true_rmse", "true_auc")]
     else:

@@ -39,8 +39,8 @@ HEADER = (
 def main() -> None:
     """Fill the table in, and draw both figures."""
     found = cells(record for record in RecordFolder(ROOT / "results") if not is_timed(record))
-    write_table([cell for cell in found if "tsdr" in cell.methods and cell.paired("naive", "tsdr")[0]])
-    whole = [cell for cell in found if set(METHODS) <= set(cell.methods) and cell.paired("naive", *METHODS)[0]]
+    write_table([cell for cell in found if "tsdr" in cell.methods and len(cell.paired("naive", "tsdr")[0]) > 1])
+    whole = [cell for cell in found if len(cell.paired("naive", *METHODS)[0]) > 1]
     at_one = sorted((cell for cell in whole if cell.dataset == SHOWN), key=_place)
     gammas = {gamma: cell for cell in whole if (gamma := _gamma(cell)) is not None}
     of_gamma = [gammas[gamma] for gamma in sorted(gammas)]

@@ -66,36 +66,34 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=backbone_names())
-    table = Table(
-        "backbone",
-        f"naive, s ({FEW} / {MANY:,})",
-        f"tsdr / naive, time ({FEW} / {MANY:,})",
-        f"tsdr, time {MANY:,} / {FEW}",
-        f"naive, MiB ({FEW} / {MANY:,})",
-        f"tsdr / naive, memory ({FEW} / {MANY:,})",
-        f"all / naive, memory ({FEW})",
-        title="An epoch of 512 students x 50 steps, two threads",
-    )
     names = parser.parse_args().names
-    times = {name: alone(seconds, name) for name in track(names, "Time")}  # all of it first, on a quiet machine
-    for name in track(names, "Memory"):
-        time_of = times[name]
+    console = Console(width=130)
+    title = "An epoch of 512 students x 50 steps, two threads: "
+    sizes = f"({FEW} / {MANY:,})"
+    table = Table(
+        "backbone", f"naive, s {sizes}", f"tsdr / naive {sizes}", f"tsdr, {MANY:,} / {FEW}", title=title + "time"
+    )
+    for name in track(names, "Time", console=console):
+        of = alone(seconds, name)
+        ratios = [of["tsdr", concepts] / of["naive", concepts] for concepts in (FEW, MANY)]
+        growth = of["tsdr", MANY] / of["tsdr", FEW]
+        table.add_row(name, _both(of["naive", FEW], of["naive", MANY]), _both(*ratios), f"{growth:.2f}")
+    console.print(table)
+    table = Table(
+        "backbone", f"naive, MiB {sizes}", f"tsdr / naive {sizes}", f"all / naive ({FEW})", title=title + "memory"
+    )
+    for name in track(names, "Memory", console=console):
         held = {
             (method, concepts): alone(memory, name, concepts, method, {}, 8)
             for method in ("naive", "tsdr")
             for concepts in (FEW, MANY)
         }
-        everything = alone(memory, name, FEW, "tsdr", {"cells": "all"}, 1)
-        table.add_row(
-            name,
-            _both(time_of["naive", FEW], time_of["naive", MANY]),
-            _both(*(time_of["tsdr", concepts] / time_of["naive", concepts] for concepts in (FEW, MANY))),
-            f"{time_of['tsdr', MANY] / time_of['tsdr', FEW]:.2f}",
-            f"{held['naive', FEW]:.0f} / {held['naive', MANY]:.0f}",
-            _both(*(held["tsdr", concepts] / held["naive", concepts] for concepts in (FEW, MANY))),
-            f"{everything / held['naive', FEW]:.2f}",
-        )
-    Console(width=130).print(table)
+        ratios = [held["tsdr", concepts] / held["naive", concepts] for concepts in (FEW, MANY)]
+        everything = alone(memory, name, FEW, "tsdr", {"cells": "all"}, 1) / held["naive", FEW]
+        naive = f"{held['naive', FEW]:.0f} / {held['naive', MANY]:.0f}"
+        table.add_row(name, naive, _both(*ratios), f"{everything:.2f}")
+        console.print(f"{name}: naive {naive} MiB, tsdr / naive {_both(*ratios)}, all / naive {everything:.2f}")
+    console.print(table)
 
 
 def _both(few: float, many: float) -> str:
