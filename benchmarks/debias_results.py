@@ -29,10 +29,11 @@ Made by `python -m benchmarks.debias_results` from the records in `results`; the
 
 *Logged AUC* is on logged answers of held-out students, with the gain over naive, paired over runs (seeds x folds), its
 standard error, and in how many runs it is positive. On simulated logs (1,000 students, the paper's skip rule at
-strength gamma) and for complete real answers seen through that rule *true BCE* is the cross-entropy against the true success probability of every concept at every step of
-held-out students, with its paired difference from naive (negative is better), and *gap closed* the share of the
-distance from naive to random exposure, with a 95 % interval over students; there is no share where the gap is below
-two standard errors."""
+strength gamma) and for complete real answers seen through that rule, *true BCE* is the cross-entropy against the true
+success of every concept at every step of held-out students, with its paired difference from naive (negative is
+better), and *gap closed* the share of the distance from naive to random exposure, with a 95 % interval over students;
+there is no share where the gap is below two standard errors. Intervals over students do not tell what another training
+would come to: where seeds disagree, believe the spread over runs."""
 SIMULATED = "simulated-gamma"
 
 
