@@ -214,6 +214,34 @@ def test_report_says_when_there_are_no_records(tmp_path: Path, tsdr: Callable[..
     assert not (tmp_path / "page.html").exists()
 
 
+def test_reproduce_runs_a_study_once_and_report_shows_it(tmp_path: Path, tsdr: Callable[..., Run]) -> None:
+    """Three epochs a run, each in a process of its own."""
+    small = ("--datasets", "simulated-gamma0.8-40x12x3", "--backbones", "dkt", "--folds", "2", "--seeds", "5,5")
+    run = tsdr("reproduce", "overhead", *small, "--out", tmp_path / "results")
+    assert run.code == 0, run.err
+    assert "4 runs, 0 of them done" in run.out, "a seed that is named twice is run once"
+    records = [json.loads(path.read_text()) for path in (tmp_path / "results").glob("*.json")]
+    assert {(record["method"], record["fold"]) for record in records} == {
+        (m, f) for m in ("naive", "tsdr") for f in (0, 1)
+    }
+    assert {record["epochs"] for record in records} == {3}
+    assert "change against naive on the same folds" in run.out
+    again = tsdr("reproduce", "overhead", *small, "--out", tmp_path / "results")
+    assert "4 runs, 4 of them done" in again.out
+    assert tsdr("report", tmp_path / "results", "--out", tmp_path / "page.html").code == 0
+    assert "memory" in (tmp_path / "page.html").read_text()
+    for wrong, told in (
+        (("tabel1",), "there is no study 'tabel1'"),
+        (("synthetic", "--lambdas", "much"), "give numbers"),
+        (("synthetic", "--address", "127.0.0.1:1"), "--address is of the ray engine"),
+        (("overhead", "--engine", "ray"), "alone on the machine"),
+    ):
+        refused = tsdr("reproduce", *wrong, "--out", tmp_path / "nothing")
+        assert refused.code == 2
+        assert told in refused.err
+    assert not (tmp_path / "nothing").exists()
+
+
 def test_diagnose_writes_a_page_and_its_numbers(simulated: Path, tmp_path: Path, tsdr: Callable[..., Run]) -> None:
     page = tmp_path / "page.html"
     run = tsdr("diagnose", simulated.parent, "--out", page, "--window", "10")
