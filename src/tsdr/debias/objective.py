@@ -93,11 +93,14 @@ class DebiasOptions(BaseModel):
         return cls(**METHODS[name] | changes)
 
 
+# Weights on the backbone's own errors: of concepts alone, as in the paper, and mild. Wide ones cost ipw more than they
+# bring.
+_ON_ERRORS = {"by_question": False, "clip": (0.5, 2.0)}
 METHODS: dict[str, dict[str, Any]] = {
     "naive": {"weights": "off", "imputing": False, "smooth": "off"},
-    "ipw": {"weights": "kt", "imputing": False, "smooth": "off"},
+    "ipw": {"weights": "kt", "imputing": False, "smooth": "off", **_ON_ERRORS},
     "eib": {"weights": "off", "imputing": True, "smooth": "off"},
-    "dr": {"weights": "both", "imputing": True, "smooth": "off"},
+    "dr": {"weights": "both", "imputing": True, "smooth": "off", **_ON_ERRORS},
     "tsdr-unweighted": {"weights": "off"},
     "tsdr": {},
 }
