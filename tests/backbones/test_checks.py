@@ -1,5 +1,7 @@
 """The audit passes what is causal, and catches what is not."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -75,7 +77,7 @@ class StateOfTheTarget(SimpleKT):
 class ForgetsItsState(DKT):
     def append(self, history: DKTHistory, concept: Tensor, question: Tensor, correct: Tensor) -> DKTHistory:
         return super().append(
-            DKTHistory(history.hidden, torch.zeros_like(history.cell), history.length), concept, question, correct
+            replace(history, cell=torch.zeros_like(history.cell), answered=None), concept, question, correct
         )
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -31,7 +33,7 @@ def test_it_is_the_mean_squared_step_of_states_for_one_target(name: str, monkeyp
 def test_a_state_that_does_not_move_is_smooth() -> None:
     model = build_backbone("dkt", n_concepts=11, n_questions=13, d=16)
     history = model.encode(random_batch())
-    still = type(history)(torch.ones_like(history.hidden), history.cell, history.length)
+    still = replace(history, hidden=torch.ones_like(history.hidden))
     assert float(smoothness(model, still, random_batch().scored(), "all")) == 0
     moving = smoothness(model, history, random_batch().scored(), 3)
     moving.backward()

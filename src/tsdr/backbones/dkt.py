@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from tsdr.backbones.contract import Backbone, register_backbone
 from tsdr.backbones.dropout import Dropout
@@ -15,11 +15,16 @@ from tsdr.sequences import Batch
 
 @dataclass(frozen=True)
 class DKTHistory:
-    """The LSTM's hidden state before each step, [B, T + 1, d], and its cell state after all, [B, d]."""
+    """The LSTM's hidden state before each step, [B, T + 1, d], and its cell state after all T steps, [B, d].
+
+    Beyond the end of a shorter sequence neither is of any use; `answered` [B, T] is what the cell state at its own end
+    can be computed from. There is none once the cell states are those of the sequences' ends.
+    """
 
     hidden: Tensor
     cell: Tensor
     length: Tensor
+    answered: Tensor | None = None
 
 
 @register_backbone("dkt")
@@ -43,14 +48,14 @@ class DKT(Backbone[DKTHistory]):
         self.output = nn.Linear(d, n_concepts)
 
     def encode(self, batch: Batch) -> DKTHistory:
-        """One pass of the LSTM over the answers."""
-        length = batch.mask.sum(1)
-        inputs = self.interaction(2 * batch.concept + batch.correct)
-        packed = pack_padded_sequence(inputs, length.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-        after, (_, cell) = self.lstm(packed)
-        hidden, _ = pad_packed_sequence(after, batch_first=True, total_length=batch.mask.shape[1])
-        begun = (length > 0)[:, None]  # packing wants one step at least; an empty history has none
-        return DKTHistory(nn.functional.pad(hidden, (0, 0, 1, 0)), cell[0] * begun, length)
+        """One pass of the LSTM over the answers, padding and all: to pack the sequences would take thrice as long."""
+        answered = 2 * batch.concept + batch.correct
+        hidden = torch.zeros(len(batch), 0, self.lstm.hidden_size, device=answered.device)
+        cell = hidden.new_zeros(len(batch), self.lstm.hidden_size)
+        if answered.shape[1]:
+            hidden, (_, last) = self.lstm(self.interaction(answered))
+            cell = last[0]
+        return DKTHistory(nn.functional.pad(hidden, (0, 0, 1, 0)), cell, batch.mask.sum(1), answered)
 
     def retrieve(
         self, history: DKTHistory, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
@@ -78,7 +83,8 @@ class DKT(Backbone[DKTHistory]):
         """One more step of the LSTM."""
         last = self._at(history, history.length[:, None])
         inputs = self.interaction(2 * concept + correct)[:, None]
-        _, (hidden, cell) = self.lstm(inputs, (last.transpose(0, 1).contiguous(), history.cell[None].contiguous()))
+        before = last.transpose(0, 1).contiguous(), self._cell(history)[None].contiguous()
+        _, (hidden, cell) = self.lstm(inputs, before)
         grown = nn.functional.pad(history.hidden, (0, 0, 0, 1))
         rows = torch.arange(len(concept), device=concept.device)
         length = history.length + 1
@@ -87,6 +93,16 @@ class DKT(Backbone[DKTHistory]):
     def steps_of(self, history: DKTHistory) -> int:
         """The steps of the history."""
         return history.hidden.shape[1] - 1
+
+    def _cell(self, history: DKTHistory) -> Tensor:
+        """The cell state after the last interaction of each sequence."""
+        answered, length = history.answered, history.length
+        if answered is None or bool((length == answered.shape[1]).all()):
+            return history.cell
+        inputs = self.interaction(answered)
+        packed = pack_padded_sequence(inputs, length.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+        _, (_, cell) = self.lstm(packed)
+        return cell[0] * (length > 0)[:, None]  # packing wants one step at least; an empty history has none
 
     def _at(self, history: DKTHistory, steps: Tensor) -> Tensor:
         at = torch.minimum(steps, history.length[:, None])
