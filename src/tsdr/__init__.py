@@ -8,6 +8,7 @@ from tsdr.inspection import inspect_log
 from tsdr.log import Log, Vocabulary, read_log
 from tsdr.masking import mask_responses
 from tsdr.sequences import Batch, Folds, Sequences
+from tsdr.serving.model import load
 from tsdr.simulator import Population, Recommender, read_simulation, simulate
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "check_backbone",
     "diagnose",
     "inspect_log",
+    "load",
     "mask_responses",
     "read_log",
     "read_simulation",

@@ -1,13 +1,16 @@
 """The command line: `tsdr COMMAND`."""
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import typer
 from pydantic import ValidationError
 from rich.console import Console
+from rich.progress import track
 
 from tsdr.backbones import backbone_names
 from tsdr.backbones.checks import check_backbone
@@ -24,10 +27,21 @@ from tsdr.experiments.tuning import tune
 from tsdr.inspection import inspect_log
 from tsdr.log import Log, read_log
 from tsdr.report.progress import TrainingProgress, complain, resumable
-from tsdr.report.terminal import show_account, show_audit, show_datasets, show_inspection, show_records, show_verdict
-from tsdr.sequences import Folds, Sequences
+from tsdr.report.terminal import (
+    show_account,
+    show_audit,
+    show_datasets,
+    show_inspection,
+    show_mastery,
+    show_records,
+    show_verdict,
+)
+from tsdr.sequences import Folds, Sequences, Unknown
+from tsdr.serving.model import load
 from tsdr.simulator import Recommender, Truth, read_simulation, simulate
-from tsdr.training.bundle import check_target, fit_bundle, read_bundle
+from tsdr.tables import write_table
+from tsdr.training.bundle import check_target, keep_diagnosis, read_bundle
+from tsdr.training.fitting import fit_bundle
 from tsdr.training.trainer import Device, TrainingOptions
 
 Number = TypeVar("Number", int, float)
@@ -57,6 +71,10 @@ Size = Annotated[str | None, typer.Option(help="paper or light; the backbone's d
 Window = Annotated[int, typer.Option(min=2, help="How many of a student's latest answers are used.")]
 Minimum = Annotated[int, typer.Option(min=2, help="Students with fewer answers are left out.")]
 DeviceName = Annotated[Device, typer.Option(help="Where to compute.")]
+BundleFolder = Annotated[Path, typer.Argument(metavar="BUNDLE", help="A model that `tsdr fit` wrote.")]
+UnknownConcepts = Annotated[Unknown, typer.Option(help="What to do with concepts that the model does not know.")]
+StoreUrl = Annotated[str, typer.Option(metavar="URL", help="sqlite:///FILE or postgresql://...")]
+DEFAULT_STORE = "sqlite:///students.db"
 Separator = Annotated[
     str | None,
     typer.Option(help="What separates the columns of a text file, if not a comma (.csv) or a tab."),
@@ -296,7 +314,8 @@ def diagnose_command(
     source: Annotated[Path, typer.Argument(metavar="LOG", help="A log, or a folder written by simulate.")],
     out: Annotated[Path, typer.Option(metavar="PAGE.html", help="The page; its numbers are written beside it.")],
     model: Annotated[
-        Path | None, typer.Option(metavar="BUNDLE", help="Measure this model's risk, not a quickly trained dkt's.")
+        Path | None,
+        typer.Option(metavar="BUNDLE", help="Measure this model, not a quick dkt, and keep what is found with it."),
     ] = None,
     window: Annotated[
         int | None, typer.Option(min=2, help="How many of a student's latest answers are used; the model's, or 50.")
@@ -315,6 +334,8 @@ def diagnose_command(
     with console.status("Diagnosing") as status:
         diagnosis = diagnose(log, bundle, window=window, minimum=minimum, seed=seed, on_stage=status.update)
         numbers = write_diagnosis(diagnosis, source.name.split(".")[0], out)
+        if model:
+            keep_diagnosis(model, diagnosis.model_dump_json(indent=1))
     show_verdict(diagnosis, console)
     console.print(f"\nThe page: {out}\nIts numbers: {numbers}", soft_wrap=True)
 
@@ -431,6 +452,119 @@ def report_command(
     console.print(f"{out}: {len(found.records)} runs, {found.repeated} found twice{skipped}", soft_wrap=True)
 
 
+@app.command("predict")
+def predict_command(
+    bundle: BundleFolder,
+    log: LogFile,
+    out: Annotated[Path, typer.Option(metavar="TABLE", help="Where to write them: .parquet or .csv.")],
+    unknown: UnknownConcepts = "error",
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Predict every answer of a log from the student's answers before it."""
+    model = load(bundle)
+    with console.status("Predicting"):
+        predicted = model.predict_log(_read(log, column, concept_separator, separator), unknown=unknown)
+    write_table(predicted, out)
+    console.print(
+        f"{out}: {predicted.height:,} answers, {predicted['success'].null_count():,} of them without a prediction",
+        soft_wrap=True,
+    )
+
+
+@app.command("mastery")
+def mastery_command(
+    bundle: BundleFolder,
+    log: LogFile,
+    out: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Every student and concept, as .parquet or .csv.")
+    ] = None,
+    student: Annotated[str | None, typer.Option(help="Show this student, not the mean of all.")] = None,
+    unknown: UnknownConcepts = "error",
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Say what the students of a log master after their last answer, concept by concept."""
+    model = load(bundle)
+    with console.status("Predicting"):
+        found = model.mastery_log(_read(log, column, concept_separator, separator), unknown=unknown)
+    if student is not None and student not in found["student"]:
+        raise InputError(f"{log}: there is no student {student!r} in it with an answer that the model can read")
+    show_mastery(found, student, console)
+    if out is not None:
+        write_table(found, out)
+        console.print(f"Every student and concept: {out}", soft_wrap=True)
+
+
+@app.command("export")
+def export_command(
+    bundle: BundleFolder,
+    onnx: Annotated[Path, typer.Option("--onnx", metavar="FILE", help="The ONNX file to write.")],
+) -> None:
+    """Write a model as ONNX, to run where there is no torch."""
+    from tsdr.serving.onnx import export_onnx
+
+    with console.status("Exporting, which takes up to a minute"):
+        export_onnx(load(bundle), onnx)
+    console.print(f"{onnx}: what goes in and comes out is in docs/serving.md", soft_wrap=True)
+
+
+@app.command("enroll")
+def enroll_command(
+    log: LogFile,
+    store: StoreUrl = DEFAULT_STORE,
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Bring the answers of a log into a store, so that the service knows its students; twice adds nothing."""
+    with _serving_installed():
+        from tsdr.serving.transfer import enroll
+    read = _read(log, column, concept_separator, separator)
+    added = 0
+    with resumable("The same command", "the last student"):
+        enrolled = enroll(read, store)
+        for count in track(enrolled, "Enrolling", len(read.students), console=console, transient=True):
+            added += count
+    console.print(f"{store}: {added:,} answers of {len(read.students):,} students added", soft_wrap=True)
+
+
+@app.command("collect")
+def collect_command(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Gets log.parquet and offers.parquet.")],
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Take the answers of a store as a log to learn from, and the offers with their propensities."""
+    with _serving_installed():
+        from tsdr.serving.transfer import collect
+    log, offers = collect(store, out)
+    console.print(
+        f"{out}: {len(log):,} answers of {len(log.students):,} students (log.parquet), {offers.height:,} offers "
+        "(offers.parquet)",
+        soft_wrap=True,
+    )
+
+
+@app.command("serve")
+def serve_command(
+    bundle: BundleFolder,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes.")] = 1,
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Serve a model: answers in, mastery out, over HTTP, with a page; TSDR_TOKEN in the environment is asked for."""
+    with _serving_installed():
+        from tsdr.serving.server import TOKEN, is_loopback, serve
+    if not is_loopback(host) and not os.environ.get(TOKEN):
+        complain("warning:", f"{host} is reached from other machines, and no {TOKEN} is set: anybody may read it all")
+    shown = f"[{host}]" if ":" in host else host
+    console.print(f"Serving {bundle} at http://{shown}:{port}/ (Ctrl-C stops it); students in {store}", soft_wrap=True)
+    serve(bundle, store, host, port, workers)
+
+
 @app.command("demo")
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder for what the demo makes.")] = Path("runs/demo"),
@@ -440,6 +574,15 @@ def demo_command(
     from tsdr.demo import run_demo  # the plots take long to import, and only this command draws
 
     run_demo(out, console, students)
+
+
+@contextmanager
+def _serving_installed() -> Iterator[None]:
+    """Say what to install if the extra is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise InputError(f"{error.name} is missing: pip install 'tsdr[serve]'") from error
 
 
 def main() -> None:

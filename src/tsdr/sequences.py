@@ -18,6 +18,7 @@ from tsdr.files import replacing
 from tsdr.log import Log, Vocabulary
 
 UNKNOWN_QUESTION = -1
+Unknown = Literal["error", "skip"]
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Sequences:
         window: int = 50,
         minimum: int = 5,
         history: Literal["latest", "windows"] = "latest",
-        unknown: Literal["error", "skip"] = "error",
+        unknown: Unknown = "error",
     ) -> "Sequences":
         """Cut a log into sequences of at most `window` interactions, for students with `minimum` or more.
 
@@ -98,17 +99,11 @@ class Sequences:
         """
         if window < 1 or minimum < 1:
             raise InputError(f"window and minimum are at least 1, not {window} and {minimum}")
-        if history not in ("latest", "windows") or unknown not in ("error", "skip"):
-            raise InputError(
-                f'history is "latest" or "windows", not {history!r}; unknown "error" or "skip", not {unknown!r}'
-            )
+        if history not in ("latest", "windows"):
+            raise InputError(f'history is "latest" or "windows", not {history!r}')
         vocabulary = vocabulary or Vocabulary.fit(log)
-        answers = log.answered.with_columns(position=pl.int_range(pl.len()).over("student"))
-        coded = vocabulary.encode(answers)
-        known = coded["concept"] >= 0
-        if unknown == "error" and not known.all():
-            raise _unknown_concept(answers.filter(~known)["concept"])
-        coded = coded.filter(known).with_columns(
+        answers = coded_answers(log, vocabulary, unknown)
+        coded = answers.filter(pl.col("concept") >= 0).with_columns(
             left=pl.int_range(pl.len(), 0, -1).over("student"), answers=pl.len().over("student")
         )
         long_enough = coded.filter(pl.col("answers") >= minimum)
@@ -278,6 +273,21 @@ class _SplitOnFile(BaseModel):
 class _Assignment(BaseModel):
     seed: int
     folds: Annotated[tuple[_SplitOnFile, ...], Field(min_length=2)]
+
+
+def coded_answers(log: Log, vocabulary: Vocabulary, unknown: Unknown = "error") -> pl.DataFrame:
+    """The answers of a log as integers, with the `position` of each among the student's answers.
+
+    A concept that the vocabulary does not know is an error or, with `unknown="skip"`, -1.
+    """
+    if unknown not in ("error", "skip"):
+        raise InputError(f'unknown is "error" or "skip", not {unknown!r}')
+    answers = log.answered.with_columns(position=pl.int_range(pl.len()).over("student"))
+    coded = vocabulary.encode(answers)
+    strange = coded["concept"] < 0
+    if unknown == "error" and strange.any():
+        raise _unknown_concept(answers.filter(strange)["concept"])
+    return coded
 
 
 def _unknown_concept(names: pl.Series) -> InputError:

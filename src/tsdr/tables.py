@@ -1,4 +1,4 @@
-"""Opening the file formats that logs come in: CSV, TSV and Parquet, gzipped or not."""
+"""The file formats that tables come in: CSV, TSV and Parquet, gzipped or not."""
 
 import gzip
 import io
@@ -9,9 +9,21 @@ from pathlib import Path
 import polars as pl
 
 from tsdr.errors import InputError
+from tsdr.files import replacing
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
 _GZIP_MAGIC = b"\x1f\x8b"
+
+
+def write_table(frame: pl.DataFrame, path: Path) -> None:
+    """Write a table as Parquet or CSV, as the name of the file has it."""
+    if path.suffix not in (".parquet", ".csv"):
+        raise InputError(f"{path}: name a file that ends in .parquet or .csv")
+    with replacing(path) as temporary:
+        if path.suffix == ".csv":
+            frame.write_csv(temporary)
+        else:
+            frame.write_parquet(temporary)
 
 
 class Table(ABC):

@@ -7,7 +7,8 @@ import torch
 
 import tsdr
 from tsdr import InputError, Log, Population, Recommender, Sequences, build_backbone
-from tsdr.evaluation.diagnostics import Diagnosis, diagnose, permuted_concepts
+from tsdr.evaluation.diagnosis import Diagnosis
+from tsdr.evaluation.diagnostics import diagnose, permuted_concepts
 from tsdr.evaluation.offpolicy import Estimate
 from tsdr.evaluation.skips import skips_of
 from tsdr.evaluation.verdict import judge

@@ -6,7 +6,8 @@ import pytest
 
 import tsdr
 from tsdr import Population
-from tsdr.evaluation.diagnostics import Diagnosis, diagnose
+from tsdr.evaluation.diagnosis import Diagnosis
+from tsdr.evaluation.diagnostics import diagnose
 from tsdr.report.diagnosis import CHARTS, Chart, write_diagnosis
 
 

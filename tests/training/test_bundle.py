@@ -10,7 +10,8 @@ from conftest import random_batch
 from tsdr import InputError, Sequences, Vocabulary, build_backbone
 from tsdr.backbones.diskt import DisKT
 from tsdr.debias.objective import NAIVE
-from tsdr.training.bundle import Bundle, fit_bundle, read_bundle
+from tsdr.training.bundle import Bundle, read_bundle
+from tsdr.training.fitting import fit_bundle
 from tsdr.training.trainer import TrainingOptions
 
 VOCABULARY = Vocabulary(tuple(f"c{i:02}" for i in range(11)), tuple(f"q{i:02}" for i in range(13)))

@@ -50,8 +50,8 @@ class DKT(Backbone[DKTHistory]):
     def encode(self, batch: Batch) -> DKTHistory:
         """One pass of the LSTM over the answers, padding and all: to pack the sequences would take thrice as long."""
         answered = 2 * batch.concept + batch.correct
-        hidden = torch.zeros(len(batch), 0, self.lstm.hidden_size, device=answered.device)
-        cell = hidden.new_zeros(len(batch), self.lstm.hidden_size)
+        hidden = torch.zeros(*answered.shape[:1], 0, self.lstm.hidden_size, device=answered.device)
+        cell = hidden.new_zeros(*answered.shape[:1], self.lstm.hidden_size)
         if answered.shape[1]:
             hidden, (_, last) = self.lstm(self.interaction(answered))
             cell = last[0]

@@ -8,18 +8,30 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict
 
 from tsdr.backbones.contract import AnyBackbone
 from tsdr.debias.objective import NAIVE, new_objective
 from tsdr.errors import InputError
+from tsdr.evaluation.diagnosis import (
+    Band,
+    Bands,
+    CalibrationBin,
+    ClipPoint,
+    ConceptExposure,
+    Diagnosis,
+    Exposure,
+    Placebos,
+    Propensities,
+    Selection,
+    Subject,
+    WeightsFound,
+)
 from tsdr.evaluation.metrics import Array
 from tsdr.evaluation.offpolicy import (
     CLIP,
     IMPUTATION_TRAINING,
     Estimate,
     LoggedErrors,
-    RiskEstimates,
     RiskEstimator,
     bootstrap,
 )
@@ -31,8 +43,8 @@ from tsdr.evaluation.selection import (
     marginal_log_loss,
     over_batches,
 )
-from tsdr.evaluation.skips import Skips, skips_of
-from tsdr.evaluation.verdict import SLIGHT, Verdict, judge
+from tsdr.evaluation.skips import skips_of
+from tsdr.evaluation.verdict import SLIGHT, judge
 from tsdr.log import Log
 from tsdr.sequences import Folds, Sequences
 from tsdr.training.bundle import Bundle
@@ -50,143 +62,6 @@ CHANCE_DRAWS = 100
 SMOOTHING = 5.0
 
 Stage = Callable[[str], None]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Subject(_Part):
-    """What was diagnosed."""
-
-    students: int
-    held_out_students: int
-    concepts: int
-    answers: int
-    window: int
-    short_students: int
-    earlier_answers: int
-    unknown_concept_answers: int
-    skipped_offers: int
-    model: str
-    own_model: bool
-
-
-class ConceptExposure(_Part):
-    """How often a concept is logged; `relative` is 1 where it is logged as often as every concept on average."""
-
-    concept: str
-    answers: int
-    relative: float
-
-
-class Exposure(_Part):
-    """How far the log is from uniform exposure over concepts.
-
-    `entropy` is 1 if all concepts are logged equally, 0 if there is one only. `distance` is the total variation
-    distance from uniform: the share of answers that would have to go to other concepts. `by_chance` is what it would be
-    if every answer were drawn uniformly. `relative` has every concept, the most logged first.
-    """
-
-    busiest_tenth_share: float
-    entropy: float
-    distance: float
-    by_chance: float
-    relative: list[float]
-    least: list[ConceptExposure]
-
-
-class Selection(_Part):
-    """Whether a student's history tells which concept is logged next: log loss in nats an answer, less is better."""
-
-    log_loss: float
-    marginal_log_loss: float
-    gain: Estimate
-
-
-class CalibrationBin(_Part):
-    """Cells whose |C| p̂ lies in one range: predicted and logged frequency relative to uniform exposure."""
-
-    cells: int
-    predicted: float
-    logged: float
-
-
-class Propensities(_Part):
-    """How far propensities can be taken at their word, and where there is overlap.
-
-    `below` is the share of cells whose |C| p̂ is below each threshold.
-    """
-
-    calibration: list[CalibrationBin]
-    error: float
-    below: dict[str, float]
-
-
-class ClipPoint(_Part):
-    """What becomes of the SNIPS risk and of the effective sample if w is kept between 1 / clip and clip."""
-
-    clip: float
-    snips: Estimate
-    effective_share: float
-    clipped_share: float
-
-
-class WeightsFound(_Part):
-    """The weights of the logged answers of held-out students."""
-
-    answers: int
-    effective_share: float
-    clipped_share: float
-    clip: tuple[float, float]
-    largest: list[float]
-    curve: list[ClipPoint]
-
-
-class Band(_Part):
-    """Students by share right in the first half of their sequence, and what they are logged with in the second half.
-
-    `relative` has, for each group of concepts, the share of the band's answers over the share of concepts.
-    """
-
-    name: str
-    students: int
-    share_right: float
-    answers: int
-    distance: float
-    relative: list[float]
-
-
-class Bands(_Part):
-    """Who is logged with what; groups of concepts by the share right that the log shows, the hardest first."""
-
-    groups: list[str]
-    bands: list[Band]
-
-
-class Placebos(_Part):
-    """Checks that must find nothing: concepts shuffled over all steps, and the same propensity for every concept."""
-
-    permuted_gain: Estimate
-    permuted_passed: bool
-    constant_difference: float
-    constant_effective_share: float
-    constant_passed: bool
-
-
-class Diagnosis(_Part):
-    """All that was found, the verdict first."""
-
-    verdict: Verdict
-    subject: Subject
-    exposure: Exposure
-    selection: Selection
-    skips: Skips | None
-    propensities: Propensities
-    weights: WeightsFound
-    risk: RiskEstimates
-    bands: Bands
-    placebos: Placebos
 
 
 @dataclass(frozen=True)

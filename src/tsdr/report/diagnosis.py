@@ -16,12 +16,12 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 
-from tsdr.evaluation.diagnostics import UNSEEN, Diagnosis
+from tsdr.evaluation.diagnosis import Diagnosis
+from tsdr.evaluation.diagnostics import UNSEEN
 from tsdr.evaluation.offpolicy import RESTS_ON, Estimate
-from tsdr.files import replacing
-from tsdr.report.html import inline_svg, write_page
+from tsdr.report.pages import TONES, render, write_text
+from tsdr.report.svg import inline_svg
 
-TONES = {"fair": "good", "uneven": "warn", "selected": "bad"}
 INK, ACCENT, SECOND = "#1d2733", "#2563a8", "#b4561b"
 # Propensities and the log agree well enough for weights up to here, and not at all beyond.
 GOOD_CALIBRATION, POOR_CALIBRATION = 0.1, 0.25
@@ -41,20 +41,23 @@ def write_diagnosis(diagnosis: Diagnosis, name: str, path: Path) -> Path:
     numbers = path.with_suffix(".json")
     if numbers == path:
         numbers = path.with_name(f"{path.name}.json")
-    with replacing(numbers) as temporary:
-        temporary.write_text(diagnosis.model_dump_json(indent=1), encoding="utf-8")
-    write_page(
+    write_text(numbers, diagnosis.model_dump_json(indent=1))
+    write_text(path, diagnosis_page(diagnosis, name, numbers.name))
+    return numbers
+
+
+def diagnosis_page(diagnosis: Diagnosis, name: str, numbers: str) -> str:
+    """The page; `numbers` is where its numbers can be had."""
+    return render(
         "diagnosis.html",
-        path,
         name=name,
         diagnosis=diagnosis,
         tone=TONES[diagnosis.verdict.level],
         charts=[draw(diagnosis) for draw in CHARTS],
         rests_on=RESTS_ON,
         risks=[(kind, getattr(diagnosis.risk, kind)) for kind in ("naive", "snips", "dr")],
-        numbers=numbers.name,
+        numbers=numbers,
     )
-    return numbers
 
 
 def _exposure(diagnosis: Diagnosis) -> Chart:

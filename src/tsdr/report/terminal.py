@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Iterable
 
+import polars as pl
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -11,7 +12,7 @@ from tsdr.backbones.checks import Audit
 from tsdr.datasets import Account, Source
 from tsdr.evaluation.changes import Change, change, corrected
 from tsdr.evaluation.collection import on_common_folds
-from tsdr.evaluation.diagnostics import Diagnosis
+from tsdr.evaluation.diagnosis import Diagnosis
 from tsdr.evaluation.gap import GapShare, gap_share
 from tsdr.evaluation.metrics import METRICS
 from tsdr.evaluation.offpolicy import ESTIMATED, RESTS_ON
@@ -20,6 +21,7 @@ from tsdr.inspection import Inspection
 
 TRUE_METRICS = ("true_bce", "true_rmse", "true_auc")
 CHANGED = ("auc", "log_loss", "true_bce", "true_auc", *ESTIMATED)
+SHOWN_CONCEPTS = 30
 ENDS = ("naive", "random-exposure")  # of the gap
 
 
@@ -35,6 +37,25 @@ def show_inspection(inspection: Inspection, console: Console) -> None:
         console.print(Text.assemble("\n", ("Looks wrong:", "bold yellow"), " ", inspection.oddity), soft_wrap=True)
     else:
         console.print("\nNothing looks wrong.")
+
+
+def show_mastery(mastery: pl.DataFrame, student: str | None, console: Console) -> None:
+    """Print mastery by concept, the weakest first: of one student, or the mean over all with their spread."""
+    own = mastery if student is None else mastery.filter(pl.col("student") == student)
+    found = own.group_by("concept").agg(
+        mean=pl.col("mastery").mean(), low=pl.col("mastery").quantile(0.1), high=pl.col("mastery").quantile(0.9)
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("concept", overflow="fold")
+    table.add_column("mastery", justify="right")
+    if student is None:
+        table.add_column("middle 80 % of students", justify="right", no_wrap=True)
+    for concept, mean, low, high in found.sort("mean", "concept").head(SHOWN_CONCEPTS).iter_rows():
+        table.add_row(concept, f"{mean:.3f}", *([f"{low:.3f} to {high:.3f}"] if student is None else []))
+    console.print(table)
+    who = f"student {student}" if student else f"mean over {mastery['student'].n_unique():,} students"
+    more = f"; the weakest {SHOWN_CONCEPTS} of {found.height:,} concepts" if found.height > SHOWN_CONCEPTS else ""
+    console.print(f"Chance that the next answer is right, {who}{more}.", soft_wrap=True)
 
 
 def show_account(account: Account, console: Console) -> None:

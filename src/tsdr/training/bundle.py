@@ -1,7 +1,7 @@
 """A trained model on disk: a folder with weights (safetensors) and a description (JSON); nothing in it is executed."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -12,15 +12,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from tsdr.backbones.contract import AnyBackbone, build_backbone
-from tsdr.debias.objective import DebiasOptions, new_objective
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.files import replacing
 from tsdr.log import Vocabulary
-from tsdr.sequences import Sequences, Split
-from tsdr.training.trainer import Epoch, TrainingOptions, fit
 
 FORMAT = 1
 WEIGHTS, DESCRIPTION = "weights.safetensors", "bundle.json"
+DIAGNOSIS = "diagnosis.json"  # of the log that it was trained on, where there is one
 
 
 class _Description(BaseModel):
@@ -38,7 +36,7 @@ class _Description(BaseModel):
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model with its vocabulary and how it came about."""
+    """A model with its vocabulary and how it came about; `diagnosis` is that of its log, as plain data."""
 
     model: AnyBackbone
     backbone: str
@@ -46,12 +44,14 @@ class Bundle:
     vocabulary: Vocabulary
     window: int
     training: Mapping[str, Any]
+    diagnosis: Mapping[str, Any] | None = None
 
     def write(self, folder: str | Path) -> None:
         """Write the bundle; the description comes last, so that a bundle with one is whole."""
         folder = Path(folder)
         check_target(folder)
-        (folder / DESCRIPTION).unlink(missing_ok=True)
+        for stale in (DESCRIPTION, DIAGNOSIS):
+            (folder / stale).unlink(missing_ok=True)
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
         with replacing(folder / WEIGHTS) as temporary:
             save_file(weights, temporary)
@@ -77,6 +77,12 @@ def check_target(folder: Path) -> None:
         raise InputError(f"{folder}: is a folder with other things in it; choose another one")
 
 
+def keep_diagnosis(folder: Path, diagnosis: str) -> None:
+    """Put the diagnosis of a model's log, as JSON, into its bundle."""
+    with replacing(folder / DIAGNOSIS) as temporary:
+        temporary.write_text(diagnosis, encoding="utf-8")
+
+
 def read_bundle(folder: str | Path) -> Bundle:
     """Read a bundle, or refuse it with the reason."""
     folder = Path(folder)
@@ -88,6 +94,7 @@ def read_bundle(folder: str | Path) -> Bundle:
         form = raw.get("format", FORMAT) if isinstance(raw, dict) else FORMAT
         description = _Description.model_validate(raw) if form == FORMAT else None
         weights = load_file(folder / WEIGHTS)
+        found = json.loads((folder / DIAGNOSIS).read_text()) if (folder / DIAGNOSIS).exists() else None
     except (ValueError, OSError, ValidationError, SafetensorError) as error:
         raise InputError(f"{folder}: is not a bundle that can be read ({in_a_sentence(error)})") from error
     if description is None:
@@ -114,44 +121,8 @@ def read_bundle(folder: str | Path) -> Bundle:
         Vocabulary(tuple(description.concepts), tuple(description.questions)),
         description.window,
         description.training,
+        found,
     )
-
-
-def fit_bundle(
-    sequences: Sequences,
-    *,
-    backbone: str,
-    options: Mapping[str, Any],
-    training: TrainingOptions,
-    debias: DebiasOptions,
-    validation: float = 0.1,
-    checkpoint: Path | None = None,
-    resume: bool = False,
-    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
-) -> Bundle:
-    """Train a backbone on all students but a validation share, drawn by the seed."""
-    split = Split.hold_out(sequences.student, validation, seed=training.seed)
-    train, held_out = sequences.select(split.train), sequences.select(split.validation)
-    objective = new_objective(backbone, train, options, training, debias)
-    epochs = fit(
-        objective,
-        train,
-        held_out,
-        training,
-        checkpoint=checkpoint,
-        resume=resume,
-        on_epoch=on_epoch,
-    )
-    about = {
-        "options": training.model_dump(),
-        "debias": debias.model_dump(),
-        "epochs": len(epochs),
-        "best_epoch": epochs[-1].best_epoch,
-        "validation_auc": epochs[-1].best_auc,
-        "train_students": len(split.train),
-        "validation_students": len(split.validation),
-    }
-    return Bundle(objective.model, backbone, objective.model.options, sequences.vocabulary, sequences.window, about)
 
 
 def versions() -> dict[str, str]:

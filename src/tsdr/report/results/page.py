@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tsdr.evaluation.collection import Cell, Collection, cells, collect
 from tsdr.experiments.paper import SELECTED, paper_numbers
-from tsdr.report.html import write_page
+from tsdr.report.pages import write_page
 from tsdr.report.results.charts import charts
 from tsdr.report.results.findings import account, findings, missing, opening
 from tsdr.report.results.names import BASELINE, is_timed, model_names, place_of_backbone

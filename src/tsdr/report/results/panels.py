@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from tsdr.evaluation.changes import mean, standard_error, value
 from tsdr.evaluation.crossval import RANDOM_EXPOSURE
 from tsdr.evaluation.records import Record
-from tsdr.report.html import inline_svg
+from tsdr.report.svg import inline_svg
 
 NAIVE, OURS, ORACLE, PAPER = "#6b7785", "#0072b2", "#d55e00", "#b0b8c0"
 STYLES = {"naive": (NAIVE, "s"), "tsdr": (OURS, "o"), RANDOM_EXPOSURE: (ORACLE, "^")}

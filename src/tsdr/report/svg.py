@@ -1,34 +1,14 @@
-"""Pages: one self-contained HTML file each, with charts drawn into it, that asks no other host for anything."""
+"""Charts as SVG that is drawn into a page."""
 
 import io
 import re
-from pathlib import Path
-from typing import Any
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
-
-from tsdr.files import replacing
-
-_TEMPLATES = Environment(
-    loader=PackageLoader("tsdr.report"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-
-
-def write_page(template: str, path: Path, **content: Any) -> None:
-    """Fill a template of this package and write the page; what comes from data is escaped."""
-    page = _TEMPLATES.get_template(template).render(**content)
-    with replacing(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
 
 
 def inline_svg(figure: Figure, name: str, description: str) -> Markup:

@@ -2,7 +2,7 @@ import re
 
 import matplotlib.pyplot as plt
 
-from tsdr.report.html import inline_svg
+from tsdr.report.svg import inline_svg
 
 
 def chart(name: str, title: str = "a") -> str:

@@ -1,0 +1,198 @@
+"""The service: answers in, mastery out, over HTTP."""
+
+import hmac
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, FastAPI, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+
+from tsdr.errors import InputError
+from tsdr.serving.guard import PROBLEM, Guard, problem
+from tsdr.serving.measures import CONTENT_TYPE, Measures
+from tsdr.serving.messages import (
+    MOST_RANKED,
+    Added,
+    Health,
+    MasteryFound,
+    Name,
+    NewAnswer,
+    NewAnswers,
+    NextFound,
+    OfferMade,
+    Predicted,
+    PredictRequest,
+    PredictResponse,
+    Problem,
+    RankedConcept,
+)
+from tsdr.serving.model import Model
+from tsdr.serving.page import SIGNED_IN, page_routes
+from tsdr.serving.store import ConflictError, Store
+from tsdr.serving.students import Students
+
+TARGET, EXPLORE, RANKED = 0.7, 0.1, 5
+StudentId = Annotated[Name, Path(description="The platform's own id of the student.")]
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "content": {PROBLEM: {"schema": Problem.model_json_schema()}}, "description": why}
+    for status, why in {
+        400: "The request cannot be read.",
+        401: "The token is missing or wrong.",
+        413: "The request is too large.",
+        422: "The request was read, and refused with the reason.",
+    }.items()
+}
+
+
+def create_app(model: Model, store: Store, *, token: str | None = None, hosts: Iterable[str] | None = None) -> FastAPI:
+    """The service of a model and a store.
+
+    With a token, every request but `/health` must bring it. With `hosts`, requests under another host name are refused:
+    a page of another site could otherwise reach a service on the visitor's own machine by a name that it controls.
+    """
+    students, measures = Students(model, store), Measures()
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        store.close()
+
+    app = FastAPI(
+        title="tsdr",
+        description="What students know, from the answers that they gave.",
+        docs_url=None,  # their pages load scripts from another host
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=life,
+    )
+    app.add_middleware(Guard, measures=measures, hosts=hosts)
+    _explain_errors(app)
+    signed = [Depends(_token_check(token))] if token else []
+    app.include_router(_student_routes(students, measures), dependencies=signed)
+    app.include_router(_other_routes(app, students, measures), dependencies=signed)
+    app.include_router(page_routes(students, token, measures))
+
+    @app.get("/health", responses={503: _ERRORS[400] | {"description": "The store cannot be reached."}})
+    def health() -> Health:
+        """Whether the model is loaded and the store can be reached."""
+        return Health(status="ok", backbone=model.bundle.backbone, concepts=len(model.concepts), students=store.count())
+
+    return app
+
+
+def _student_routes(students: Students, measures: Measures) -> APIRouter:
+    routes = APIRouter(prefix="/students/{student}", responses=_ERRORS, tags=["students"])
+
+    @routes.post("/answers", responses={409: _ERRORS[400] | {"description": "An event with another content."}})
+    def add_answers(student: StudentId, answers: Annotated[NewAnswers, Body()]) -> Added:
+        """Store an answer, or several, all or none: durable once acknowledged, and each event once."""
+        given = [answers] if isinstance(answers, NewAnswer) else answers
+        added, now = students.add(student, [answer.to_store() for answer in given])
+        measures.answers(added)
+        return Added(added=added, answers=now)
+
+    @routes.get("/mastery")
+    def mastery(student: StudentId) -> MasteryFound:
+        """The probability of success on every concept; a student who is not known has no answers."""
+        found = students.mastery(student)
+        named = dict(zip(students.model.concepts, found.success, strict=True))
+        return MasteryFound.model_construct(answers=found.answers, mastery=named)
+
+    @routes.get("/next")
+    def ask_next(
+        student: StudentId,
+        target: Annotated[float, Query(ge=0, le=1, description="The success probability to come close to.")] = TARGET,
+        explore: Annotated[float, Query(ge=0, le=1, description="Share of offers drawn at random.")] = EXPLORE,
+        count: Annotated[int, Query(ge=1, le=MOST_RANKED, description="How many concepts to rank.")] = RANKED,
+    ) -> NextFound:
+        """Offer a concept, and store the offer with its propensity: exploring makes the next log less selected."""
+        found = students.next(student, target, explore, count)
+        measures.offer(found.offer.explored)
+        shown = {name: getattr(found.offer, name) for name in ("concept", "success", "propensity", "explored")}
+        return NextFound(
+            answers=found.offer.answers,
+            target=target,
+            explore=explore,
+            next=OfferMade(offer=found.number, **shown),
+            ranking=[RankedConcept(**vars(ranked)) for ranked in found.ranking],
+        )
+
+    @routes.delete("", status_code=204, responses={404: _ERRORS[400] | {"description": "There is no such student."}})
+    def delete(student: StudentId) -> None:
+        """Forget a student: every answer and every offer."""
+        if not students.delete(student):
+            raise HTTPException(404, "there is no such student")
+
+    return routes
+
+
+def _other_routes(app: FastAPI, students: Students, measures: Measures) -> APIRouter:
+    routes = APIRouter(responses=_ERRORS)
+
+    @routes.post("/predict")
+    def predict(asked: PredictRequest) -> PredictResponse:
+        """Predict for a history that comes with the request; nothing is stored."""
+        model = students.model
+        session = model.session()
+        for answer in asked.history:
+            session.observe(answer.question, answer.concept, int(answer.correct))
+        targets: list[tuple[str | None, str]] = [(None, concept) for concept in model.concepts]
+        if asked.targets is not None:
+            targets = [(target.question, target.concept) for target in asked.targets]
+        found = session.mastery_of_all().tolist() if asked.targets is None else session.predict_all(targets)
+        return PredictResponse(
+            predictions=[
+                Predicted(question=question, concept=concept, success=success)
+                for (question, concept), success in zip(targets, found, strict=True)
+            ]
+        )
+
+    @routes.get("/metrics", response_class=Response, responses={200: {"content": {CONTENT_TYPE: {}}}})
+    def metrics() -> Response:
+        """Counts and times, for Prometheus."""
+        return Response(measures.text(), media_type=CONTENT_TYPE)
+
+    @routes.get("/openapi.json", include_in_schema=False)
+    def openapi() -> dict[str, Any]:
+        return app.openapi()
+
+    return routes
+
+
+def _token_check(token: str) -> Any:
+    def check(request: Request) -> None:
+        given = request.headers.get("authorization", "")
+        brought = given[len("Bearer ") :] if given.startswith("Bearer ") else request.cookies.get(SIGNED_IN, "")
+        if not hmac.compare_digest(brought.encode(), token.encode()):
+            raise HTTPException(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+
+    return check
+
+
+def _explain_errors(app: FastAPI) -> None:
+    """Every error is a problem+json, with what is wrong and nothing of what is inside."""
+
+    @app.exception_handler(RequestValidationError)
+    def wrong(request: Request, error: RequestValidationError) -> Response:
+        unread = any(fault["type"] == "json_invalid" for fault in error.errors())
+        faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:10])
+        return problem(400 if unread else 422, "; ".join(faults))
+
+    @app.exception_handler(InputError)
+    def refused(request: Request, error: InputError) -> Response:
+        return problem(409 if isinstance(error, ConflictError) else 422, str(error))
+
+    @app.exception_handler(HTTPException)
+    def declined(request: Request, error: HTTPException) -> Response:
+        return problem(error.status_code, str(error.detail), dict(error.headers or {}))
+
+    @app.exception_handler(SQLAlchemyError)
+    def unreachable(request: Request, error: SQLAlchemyError) -> Response:
+        return problem(503, "the store cannot be reached", {"Retry-After": "1"})
+
+    @app.exception_handler(Exception)
+    def failed(request: Request, error: Exception) -> Response:
+        return problem(500, "something went wrong here, not in the request")

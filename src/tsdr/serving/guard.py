@@ -1,0 +1,112 @@
+"""What stands between the network and the application: sizes, origins, hosts, headers, and a count of all of it."""
+
+import time
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tsdr.serving.measures import Measures
+
+LARGEST_BODY = 1 << 20
+PROBLEM = "application/problem+json"
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """An error as problem+json."""
+    content = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    return JSONResponse(content, status, headers, PROBLEM)
+
+
+class Guard:
+    """Refuses what is too large, comes from another site, or asks for another host, before anything is read of it."""
+
+    def __init__(self, app: ASGIApp, measures: Measures, hosts: Iterable[str] | None = None) -> None:
+        self.app, self.measures = app, measures
+        self.hosts = None if hosts is None else frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begin = time.perf_counter()
+        status = 500
+
+        async def told(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        refusal = self._refusal(scope)
+        try:
+            if refusal is not None:
+                await refusal(scope, receive, told)
+            else:
+                await self._bounded(scope, receive, told)
+        finally:
+            self.measures.request(_route(scope), scope["method"], status, time.perf_counter() - begin)
+
+    async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the body, up to the limit, before the application sees the request."""
+        body, more = bytearray(), True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                return
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > LARGEST_BODY:
+                await self._too_large()(scope, receive, send)
+                return
+        given = False
+
+        async def once() -> Message:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+        await self.app(scope, once, send)
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        headers = Headers(scope=scope)
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > LARGEST_BODY:
+            return self._too_large()
+        if self.hosts is not None and _host_name(headers.get("host", "")) not in self.hosts:
+            return problem(421, "this service answers on the loopback address only, under its own name")
+        reads = scope["method"] in ("GET", "HEAD", "OPTIONS")
+        if not reads and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            return problem(403, "a page of another site may not write here")
+        return None
+
+    def _too_large(self) -> JSONResponse:
+        return problem(413, f"a request has at most {LARGEST_BODY:,} bytes", {"Connection": "close"})
+
+
+def _host_name(host: str) -> str:
+    """A Host header without its port."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).lower()
+
+
+def _route(scope: Scope) -> str:
+    """The pattern that a path was matched by; paths themselves name students."""
+    route: Any = scope.get("route")
+    return getattr(route, "path", "none")

@@ -1,0 +1,256 @@
+"""The page of a service: a student's mastery over time, or the class and the log behind the model; no scripts."""
+
+import hmac
+import math
+import threading
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import numpy as np
+from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from markupsafe import Markup
+from pydantic import TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
+
+from tsdr.errors import InputError, in_a_sentence
+from tsdr.report.pages import TONES, templates
+from tsdr.serving.measures import Measures
+from tsdr.serving.messages import Name
+from tsdr.serving.store import Answer
+from tsdr.serving.students import Ranked, Students
+
+SIGNED_IN = "tsdr_token"
+SHOWN_ANSWERS = 50
+SHOWN_CONCEPTS = 24
+SUGGESTED = 5
+LISTED_STUDENTS, LISTED_CONCEPTS = 50, 100
+CLASS_CELLS, CLASS_STUDENTS = 100_000, 200  # how much is computed for one look at the class
+TARGET = 0.7
+
+
+@dataclass(frozen=True)
+class Row:
+    """A concept of the heat map: its mastery before the first answer shown and after each, the latest last."""
+
+    concept: str
+    mastery: list[float]
+
+
+@dataclass(frozen=True)
+class Past:
+    """An answer in a student's history; `number` counts from 1."""
+
+    number: int
+    answer: Answer
+
+    @property
+    def when(self) -> str:
+        """Date and time, in UTC."""
+        assert self.answer.time is not None
+        try:
+            return datetime.fromtimestamp(self.answer.time, UTC).strftime("%Y-%m-%d %H:%M")
+        except (OverflowError, ValueError, OSError):
+            return ""
+
+
+@dataclass(frozen=True)
+class StudentView:
+    """What the page says of a student."""
+
+    id: str
+    answers: int
+    rows: list[Row]
+    history: list[Past]
+    suggested: tuple[Ranked, ...]
+    hidden_concepts: int
+
+
+@dataclass(frozen=True)
+class ClassConcept:
+    """Mastery of a concept in the class: the mean with its 95 % interval over students, and the middle 80 % of them."""
+
+    concept: str
+    mean: float
+    low: float
+    high: float
+    tenth: float
+    ninetieth: float
+
+
+@dataclass(frozen=True)
+class ClassView:
+    """What the page says of the class."""
+
+    students: int
+    counted: int
+    concepts: list[ClassConcept]
+    hidden_concepts: int
+    recent: list[tuple[str, int]]
+
+
+class Pages:
+    """Fills the templates."""
+
+    def __init__(self, students: Students) -> None:
+        self.students = students
+        self._templates = templates("tsdr.serving")
+        self._templates.filters["shade"] = shade
+        self._templates.filters["path"] = lambda name: quote(name, safe="")
+        self._lock = threading.Lock()
+
+    def of_student(self, student: str, told: str = "") -> str:
+        """The page of a student, known or not."""
+        view = self._student(student)
+        return self._render("student.html", view=view, target=TARGET, told=told, event=uuid.uuid4().hex)
+
+    def of_class(self) -> str:
+        """The page of the class."""
+        verdict = None if self._diagnosis is None else self._diagnosis.verdict
+        return self._render("class.html", view=self._class(), verdict=verdict, tones=TONES)
+
+    def sign_in(self, wrong: bool) -> str:
+        """The form that asks for the token."""
+        return self._render("sign_in.html", wrong=wrong)
+
+    @cached_property
+    def of_log(self) -> str | None:
+        """The whole diagnosis of the log that the model was trained on, if the bundle has it."""
+        if self._diagnosis is None:
+            return None
+        from tsdr.report.diagnosis import diagnosis_page  # draws charts, which takes long to import
+
+        with self._lock:  # the charts are drawn by one thread at a time
+            return diagnosis_page(self._diagnosis, "the log behind the model", "diagnosis.json of the bundle")
+
+    @cached_property
+    def _diagnosis(self) -> Any:
+        found = self.students.model.bundle.diagnosis
+        if found is None:
+            return None
+        from tsdr.evaluation.diagnosis import Diagnosis
+
+        return Diagnosis.model_validate(found)
+
+    def _render(self, template: str, **content: Any) -> str:
+        bundle = self.students.model.bundle
+        recent = [student.id for student in self.students.store.recent(LISTED_STUDENTS)]
+        method = bundle.training.get("debias", {}).get("method", "")
+        about = {"backbone": bundle.backbone, "concepts": self.students.model.concepts, "method": method}
+        return self._templates.get_template(template).render(about=about, known=recent, **content)
+
+    def _student(self, student: str) -> StudentView:
+        model, store = self.students.model, self.students.store
+        found = self.students.mastery(student)
+        known = store.find(student)
+        answers = [] if known is None else store.latest(known, SHOWN_ANSWERS + model.window)
+        readable = self.students.readable(answers)
+        ranking = self.students.ranking(found, TARGET)[:SUGGESTED]
+        met = dict.fromkeys(answer.concept for answer in reversed(answers) if model.knows(answer.concept))
+        named = list(dict.fromkeys([*met, *(ranked.concept for ranked in ranking)]))
+        shown = named[:SHOWN_CONCEPTS]
+        steps = range(max(0, len(readable) - SHOWN_ANSWERS), len(readable) + 1)
+        columns = list(model.at_each_answer(readable, steps, [model.target_of_mastery(name) for name in shown]))
+        rows = [Row(name, [float(column[i]) for column in columns]) for i, name in enumerate(shown)]
+        total = 0 if known is None else known.answers
+        first = total - min(SHOWN_ANSWERS, len(answers)) + 1
+        history = [Past(i, answer) for i, answer in enumerate(answers[-SHOWN_ANSWERS:], start=first)]
+        return StudentView(student, total, rows, history[::-1], ranking, len(named) - len(shown))
+
+    def _class(self) -> ClassView:
+        model, store = self.students.model, self.students.store
+        most = max(2, min(CLASS_STUDENTS, CLASS_CELLS // len(model.concepts)))
+        recent = [student for student in store.recent(most) if student.answers]
+        histories = [self.students.readable(store.latest(student, model.window)) for student in recent]
+        concepts = []
+        if histories:
+            every = np.stack([found.numpy() for found in model.mastery_of(histories)])
+            mean = every.mean(0)
+            error = every.std(0, ddof=1) / math.sqrt(len(every)) if len(every) > 1 else np.full(len(mean), np.nan)
+            low, high = np.clip(mean - 1.96 * error, 0, 1), np.clip(mean + 1.96 * error, 0, 1)
+            tenth, ninetieth = np.quantile(every, (0.1, 0.9), axis=0)
+            numbers = np.stack([mean, low, high, tenth, ninetieth], axis=1)
+            concepts = [ClassConcept(model.concepts[i], *map(float, numbers[i])) for i in np.argsort(mean)]
+        return ClassView(
+            students=store.count(),
+            counted=len(histories),
+            concepts=concepts[:LISTED_CONCEPTS],
+            hidden_concepts=max(0, len(concepts) - LISTED_CONCEPTS),
+            recent=[(student.id, student.answers) for student in store.recent(LISTED_STUDENTS)],
+        )
+
+
+def shade(success: float) -> Markup:
+    """The colour of a probability and of the letters on it: the darker, the better mastered."""
+    light = 96 - 62 * success
+    return Markup(
+        f"background:hsl(205 {45 + 30 * success:.0f}% {light:.0f}%);color:{'#fff' if light < 58 else '#12202c'}"
+    )
+
+
+def page_routes(students: Students, token: str | None, measures: Measures) -> APIRouter:
+    """The routes of the page."""
+    routes = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+    pages = Pages(students)
+
+    def signed_in(request: Request) -> None:
+        if token and not hmac.compare_digest(request.cookies.get(SIGNED_IN, "").encode(), token.encode()):
+            raise HTTPException(303, headers={"Location": "/sign-in"})
+
+    @routes.get("/", dependencies=[Depends(signed_in)])
+    def look(student: Annotated[str, Query(max_length=1000)] = "") -> HTMLResponse:
+        if not student.strip():
+            return HTMLResponse(pages.of_class())
+        return HTMLResponse(pages.of_student(_named(student)))
+
+    @routes.post("/", dependencies=[Depends(signed_in)])
+    def add(
+        student: Annotated[Name, Form()],
+        event: Annotated[Name, Form()],
+        concept: Annotated[str, Form(max_length=1000)],
+        correct: Annotated[int, Form(ge=0, le=1)],
+        question: Annotated[str, Form(max_length=200)] = "",
+    ) -> Response:
+        answer = Answer(event, _named(question) if question.strip() else None, concept, correct)
+        try:
+            added, _ = students.add(student, [answer])
+        except InputError as error:
+            return HTMLResponse(pages.of_student(student, told=str(error)), 422)
+        measures.answers(added)
+        return RedirectResponse(f"/?student={quote(student, safe='')}", 303)
+
+    @routes.get("/log", dependencies=[Depends(signed_in)])
+    def log() -> HTMLResponse:
+        if pages.of_log is None:
+            raise HTTPException(404, "the bundle has no diagnosis; tsdr diagnose LOG --model BUNDLE makes one")
+        return HTMLResponse(pages.of_log)
+
+    @routes.get("/sign-in")
+    def ask_token() -> HTMLResponse:
+        return HTMLResponse(pages.sign_in(wrong=False))
+
+    @routes.post("/sign-in")
+    def sign_in(request: Request, given: Annotated[str, Form(alias="token", max_length=1000)]) -> Response:
+        if token and not hmac.compare_digest(given.encode(), token.encode()):
+            return HTMLResponse(pages.sign_in(wrong=True), 401)
+        response = RedirectResponse("/", 303)
+        secure = request.url.scheme == "https"
+        response.set_cookie(SIGNED_IN, given, httponly=True, samesite="strict", secure=secure)
+        return response
+
+    return routes
+
+
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+
+
+def _named(text: str) -> str:
+    """A name as the service takes it, or a refusal."""
+    try:
+        return _NAME.validate_python(text.strip())
+    except ValidationError as error:
+        raise InputError(in_a_sentence(error)) from error

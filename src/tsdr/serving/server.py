@@ -1,0 +1,91 @@
+"""Running the service: one process or several, which share the store and count together."""
+
+import ipaddress
+import json
+import os
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+import uvicorn
+from fastapi import FastAPI
+
+from tsdr.errors import InputError
+from tsdr.serving.model import load
+from tsdr.serving.store import Store
+
+TOKEN = "TSDR_TOKEN"
+_SETTINGS = "TSDR_SERVE"
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a process of the service needs to know."""
+
+    bundle: str
+    store: str
+    host: str
+    port: int
+    workers: int
+
+
+def serve(bundle: Path, store: str, host: str, port: int, workers: int) -> None:
+    """Serve until stopped. The token, if there is to be one, is in the environment: arguments can be seen by all."""
+    load(bundle)  # a bundle or a store that cannot be used is refused here, not in every process
+    Store(store).close()
+    settings = Settings(str(bundle.resolve()), store, host, port, workers)
+    os.environ[_SETTINGS] = json.dumps(asdict(settings))
+    with tempfile.TemporaryDirectory(prefix="tsdr-metrics-") as counts:
+        if workers > 1:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = counts
+        uvicorn.run(
+            "tsdr.serving.server:process",
+            factory=True,
+            host=host,
+            port=port,
+            workers=workers,
+            log_level="warning",
+            access_log=False,  # paths name students
+            server_header=False,
+        )
+
+
+def process() -> FastAPI:
+    """The application of one process, by the settings in the environment."""
+    from tsdr.serving.app import create_app  # counts, whose place must be in the environment before
+
+    settings = Settings(**json.loads(os.environ[_SETTINGS]))
+    torch.set_num_threads(1)  # requests are small, and there are several at a time
+    if settings.workers > 1:
+        _end_with_parent()
+    token = os.environ.get(TOKEN) or None
+    hosts = None if token or not is_loopback(settings.host) else {settings.host, *_LOOPBACK}
+    return create_app(load(settings.bundle), Store(settings.store), token=token, hosts=hosts)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine only.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError as error:
+        raise InputError(f"--host {host}: give an address, such as 127.0.0.1 or 0.0.0.0") from error
+
+
+def _end_with_parent() -> None:
+    """If the parent is killed, nobody would end its processes, and they would keep the port."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.2)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

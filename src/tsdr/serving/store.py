@@ -1,0 +1,294 @@
+"""Answers and offers of students, in SQLite or PostgreSQL: durable once acknowledged, every event once, in order.
+
+A student is a row with a number of its own and a count of answers; whoever writes for a student holds that row until
+the transaction ends, so that answers are numbered without a gap, in the order in which they were acknowledged. A
+student who was deleted and comes back has another number.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import polars as pl
+import sqlalchemy as sql
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, ProgrammingError
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from tsdr.errors import InputError, in_a_sentence
+from tsdr.log import Log
+
+SQLITE_WAIT = 30.0  # seconds that a writer waits for others
+_NUMBER = sql.BigInteger().with_variant(sql.Integer, "sqlite")
+_tables = sql.MetaData()
+_students = sql.Table(
+    "students",
+    _tables,
+    sql.Column("number", _NUMBER, primary_key=True, autoincrement=True),
+    sql.Column("id", sql.Text, nullable=False, unique=True),
+    sql.Column("answers", sql.Integer, nullable=False),
+    sql.Column("seen", sql.Float, nullable=False, index=True),
+    sqlite_autoincrement=True,  # a number is never given again
+)
+_answers = sql.Table(
+    "answers",
+    _tables,
+    sql.Column("student", _NUMBER, sql.ForeignKey(_students.c.number, ondelete="CASCADE"), primary_key=True),
+    sql.Column("place", sql.Integer, primary_key=True),
+    sql.Column("event", sql.Text, nullable=False),
+    sql.Column("question", sql.Text),
+    sql.Column("concept", sql.Text, nullable=False),
+    sql.Column("correct", sql.Integer, nullable=False),
+    sql.Column("time", sql.Float, nullable=False),
+    sql.UniqueConstraint("student", "event"),
+    sqlite_with_rowid=False,  # a student's answers lie side by side
+)
+_offers = sql.Table(
+    "offers",
+    _tables,
+    sql.Column("number", _NUMBER, primary_key=True, autoincrement=True),
+    sql.Column("student", _NUMBER, sql.ForeignKey(_students.c.number, ondelete="CASCADE"), nullable=False, index=True),
+    sql.Column("answers", sql.Integer, nullable=False),
+    sql.Column("concept", sql.Text, nullable=False),
+    sql.Column("success", sql.Float, nullable=False),
+    sql.Column("propensity", sql.Float, nullable=False),
+    sql.Column("explored", sql.Boolean, nullable=False),
+    sql.Column("target", sql.Float, nullable=False),
+    sql.Column("explore", sql.Float, nullable=False),
+    sql.Column("time", sql.Float, nullable=False),
+)
+
+
+class ConflictError(InputError):
+    """An event that is known already, with another content."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of a student; `event` is the client's name for it, `time` in seconds since 1970."""
+
+    event: str
+    question: str | None
+    concept: str
+    correct: int
+    time: float | None = None
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A concept that a student with so many `answers` was offered, and how likely that offer was."""
+
+    answers: int
+    concept: str
+    success: float
+    propensity: float
+    explored: bool
+    target: float
+    explore: float
+
+
+@dataclass(frozen=True)
+class Student:
+    """Who is known: a number, the id and how many answers there are."""
+
+    number: int
+    id: str
+    answers: int
+
+
+class Store:
+    """What a service knows of its students. Threads and processes may share it."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = _connect(url)
+        _create_tables(self._engine)
+
+    def add(self, student: str, answers: Sequence[Answer]) -> tuple[int, int]:
+        """Append answers, all or none: how many were new, and how many the student has now.
+
+        An event that is known already is not added again; if it comes with another content, `ConflictError` is raised.
+        """
+        now = time.time()
+        with self._engine.begin() as connection:
+            held = self._hold(connection, student, now)
+            known = self._events(connection, held.number, [answer.event for answer in answers])
+            new: dict[str, Answer] = {}
+            for answer in answers:
+                before = known.get(answer.event) or new.get(answer.event)
+                if before is None:
+                    new[answer.event] = answer
+                elif replace(before, time=answer.time) != answer:
+                    raise ConflictError(f"event {answer.event!r} is known already, with another content")
+            if new:
+                rows = [
+                    asdict(answer)
+                    | {
+                        "student": held.number,
+                        "place": place,
+                        "time": now if answer.time is None else answer.time,
+                    }
+                    for place, answer in enumerate(new.values(), start=held.answers)
+                ]
+                connection.execute(sql.insert(_answers), rows)
+                count = {"answers": held.answers + len(new)}
+                connection.execute(sql.update(_students).where(_students.c.number == held.number).values(count))
+        return len(new), held.answers + len(new)
+
+    def find(self, student: str) -> Student | None:
+        """A student, if known."""
+        columns = _students.c.number, _students.c.id, _students.c.answers
+        with self._engine.connect() as connection:
+            row = connection.execute(sql.select(*columns).where(_students.c.id == student)).one_or_none()
+        return None if row is None else Student(*row)
+
+    def latest(self, student: Student, count: int) -> list[Answer]:
+        """The latest of the answers that `student` is said to have, the oldest first."""
+        places = _answers.c.place >= student.answers - count, _answers.c.place < student.answers
+        query = (
+            sql.select(*(_answers.c[field.name] for field in fields(Answer)))
+            .where(_answers.c.student == student.number, *places)
+            .order_by(_answers.c.place)
+        )
+        with self._engine.connect() as connection:
+            return [Answer(*row) for row in connection.execute(query)]
+
+    def offer(self, student: str, offer: Offer) -> int:
+        """Keep an offer; gives its number."""
+        now = time.time()
+        with self._engine.begin() as connection:
+            held = self._hold(connection, student, now)
+            values = asdict(offer) | {"student": held.number, "time": now}
+            number: int = connection.execute(
+                sql.insert(_offers).values(values).returning(_offers.c.number)
+            ).scalar_one()
+        return number
+
+    def delete(self, student: str) -> bool:
+        """Forget a student, with every answer and offer; whether there was one."""
+        with self._engine.begin() as connection:
+            return connection.execute(sql.delete(_students).where(_students.c.id == student)).rowcount > 0
+
+    def recent(self, count: int) -> list[Student]:
+        """The students who were seen last."""
+        query = (
+            sql.select(_students.c.number, _students.c.id, _students.c.answers)
+            .order_by(_students.c.seen.desc(), _students.c.number.desc())
+            .limit(count)
+        )
+        with self._engine.connect() as connection:
+            return [Student(*row) for row in connection.execute(query)]
+
+    def count(self) -> int:
+        """How many students are known; an error if the store cannot be reached."""
+        with self._engine.connect() as connection:
+            number: int = connection.execute(sql.select(sql.func.count()).select_from(_students)).scalar_one()
+        return number
+
+    def log(self) -> Log:
+        """All answers, as a log to learn from."""
+        question = sql.func.coalesce(_answers.c.question, _answers.c.concept)
+        columns = _students.c.id, question, _answers.c.concept, _answers.c.correct, _answers.c.time
+        query = sql.select(*columns).select_from(_answers.join(_students)).order_by(_students.c.id, _answers.c.place)
+        return Log(self._table(query, _LOG))
+
+    def offers(self) -> pl.DataFrame:
+        """All offers, with the propensity of each."""
+        columns = (_students.c.id, *(column for column in _offers.c if column.name not in ("number", "student")))
+        query = sql.select(*columns).select_from(_offers.join(_students)).order_by(_offers.c.number)
+        return self._table(query, _OFFERS)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._engine.dispose()
+
+    def _hold(self, connection: Connection, student: str, now: float) -> Student:
+        """Make sure that a student is there, and that nobody else writes for them until the transaction ends."""
+        insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
+        held = (
+            insert(_students)
+            .values(id=student, answers=0, seen=now)
+            .on_conflict_do_update(index_elements=["id"], set_={"seen": now})
+            .returning(_students.c.number, _students.c.id, _students.c.answers)
+        )
+        return Student(*connection.execute(held).one())
+
+    def _events(self, connection: Connection, student: int, events: Sequence[str]) -> dict[str, Answer]:
+        query = sql.select(*(_answers.c[field.name] for field in fields(Answer))).where(
+            _answers.c.student == student, _answers.c.event.in_(events)
+        )
+        return {row.event: Answer(*row) for row in connection.execute(query)}
+
+    def _table(self, query: sql.Select[Any], schema: dict[str, Any]) -> pl.DataFrame:
+        with self._engine.connect() as connection:
+            return pl.DataFrame([tuple(row) for row in connection.execute(query)], schema=schema, orient="row")
+
+
+_LOG = {"student": pl.String, "question": pl.String, "concept": pl.String, "correct": pl.Int64, "time": pl.Float64}
+_OFFERS = {
+    "student": pl.String,
+    "answers": pl.Int64,
+    "concept": pl.String,
+    "success": pl.Float64,
+    "propensity": pl.Float64,
+    "explored": pl.Boolean,
+    "target": pl.Float64,
+    "explore": pl.Float64,
+    "time": pl.Float64,
+}
+
+
+def _connect(url: str) -> Engine:
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise InputError(f"{url!r} is not a store; write sqlite:///students.db or postgresql://...") from error
+    if parsed.drivername == "sqlite" and parsed.database not in (None, "", ":memory:"):
+        engine = sql.create_engine(parsed, connect_args={"timeout": SQLITE_WAIT})
+        sql.event.listen(engine, "connect", _set_up_sqlite)
+        return engine
+    if parsed.drivername in ("postgresql", "postgresql+psycopg"):
+        return _postgres(parsed.set(drivername="postgresql+psycopg"))
+    raise InputError(
+        f"{parsed.render_as_string()} is not a store; write sqlite:///students.db, with a file, or postgresql://..."
+    )
+
+
+def _postgres(url: URL) -> Engine:
+    try:
+        return sql.create_engine(url, pool_pre_ping=True)
+    except ImportError as error:
+        raise InputError("a store in PostgreSQL needs psycopg: pip install 'tsdr[postgres]'") from error
+
+
+def _set_up_sqlite(connection: Any, record: Any) -> None:
+    """Readers do not wait for writers (WAL), and what is committed has reached the disk (FULL)."""
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _create_tables(engine: Engine) -> None:
+    with _explained(engine):
+        try:
+            _create_missing(engine)
+        except (IntegrityError, ProgrammingError):  # another process has just created them
+            _create_missing(engine)
+
+
+def _create_missing(engine: Engine) -> None:
+    with engine.begin() as connection:
+        for table in _tables.sorted_tables:
+            connection.execute(CreateTable(table, if_not_exists=True))
+            for index in table.indexes:
+                connection.execute(CreateIndex(index, if_not_exists=True))
+
+
+@contextmanager
+def _explained(engine: Engine) -> Iterator[None]:
+    try:
+        yield
+    except DatabaseError as error:
+        where = engine.url.render_as_string()  # without the password
+        raise InputError(f"{where}: cannot be used as a store ({in_a_sentence(error.orig or error)})") from error

@@ -1,0 +1,148 @@
+"""The students of a service: their answers are in the store, and the sessions of those seen last are held in memory.
+
+A session that is held is brought up to date from the store before it is asked, so that any process may have written.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import SystemRandom
+
+from tsdr.serving.model import Interaction, Model, Session
+from tsdr.serving.store import Answer, Offer, Store, Student
+
+HELD = 1000  # sessions in memory: 20 to 170 kB each, by backbone
+
+
+@dataclass(frozen=True)
+class Mastery:
+    """What a student with so many answers masters, concept by concept."""
+
+    answers: int
+    success: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A concept, how likely the student is to succeed, and how likely it is to be offered."""
+
+    concept: str
+    success: float
+    propensity: float
+
+
+@dataclass(frozen=True)
+class Next:
+    """What to ask next: the offer that was drawn and stored, and the concepts from which it was, the best first."""
+
+    number: int
+    offer: Offer
+    ranking: tuple[Ranked, ...]
+
+
+@dataclass
+class _Held:
+    """A session, whose it is, and how many of the student's answers have been read."""
+
+    session: Session
+    student: int = -1
+    read: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Students:
+    """Answers in, mastery out."""
+
+    def __init__(self, model: Model, store: Store, held: int = HELD) -> None:
+        self.model, self.store = model, store
+        self._most = held
+        self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._lock = threading.Lock()
+        self._random = SystemRandom()
+
+    def __len__(self) -> int:
+        """How many sessions are held."""
+        return len(self._held)
+
+    def add(self, student: str, answers: Sequence[Answer]) -> tuple[int, int]:
+        """Store answers, all or none: how many were new, and how many there are now."""
+        for answer in answers:
+            self.model.target(answer.concept, answer.question)  # refused before anything is stored
+        return self.store.add(student, answers)
+
+    def mastery(self, student: str) -> Mastery:
+        """The mastery of a student; of one who is not known, that of anybody without answers."""
+        known = self.store.find(student)
+        if known is None:
+            return self._mastery(0, self.model.session())
+        held = self._hold(student)
+        with held.lock:
+            self._bring_up_to_date(held, known)
+            return self._mastery(held.read, held.session)
+
+    def next(self, student: str, target: float, explore: float, count: int) -> Next:
+        """Offer a concept: the one closest to the target or, with chance `explore`, any concept with equal chance."""
+        mastery = self.mastery(student)
+        ranking = self.ranking(mastery, target, explore)
+        explored = self._random.random() < explore
+        drawn = self._random.choice(ranking) if explored else ranking[0]
+        offer = Offer(
+            answers=mastery.answers,
+            concept=drawn.concept,
+            success=drawn.success,
+            propensity=drawn.propensity,
+            explored=explored,
+            target=target,
+            explore=explore,
+        )
+        return Next(self.store.offer(student, offer), offer, ranking[:count])
+
+    def ranking(self, mastery: Mastery, target: float, explore: float = 0.0) -> tuple[Ranked, ...]:
+        """All concepts by closeness to the target, each with its chance to be offered."""
+        concepts = self.model.concepts
+        order = sorted(range(len(concepts)), key=lambda i: abs(mastery.success[i] - target))
+        at_random = explore / len(concepts)
+        return tuple(
+            Ranked(concepts[i], mastery.success[i], at_random + (0.0 if place else 1 - explore))
+            for place, i in enumerate(order)
+        )
+
+    def delete(self, student: str) -> bool:
+        """Forget a student; whether there was one."""
+        with self._lock:
+            self._held.pop(student, None)
+        return self.store.delete(student)
+
+    def readable(self, answers: Sequence[Answer]) -> list[Interaction]:
+        """Answers as the model reads them; without those on concepts that it does not know."""
+        return [
+            self.model.interaction(answer.concept, answer.question, answer.correct)
+            for answer in answers
+            if self.model.knows(answer.concept)
+        ]
+
+    def _mastery(self, answers: int, session: Session) -> Mastery:
+        return Mastery(answers, tuple(session.mastery_of_all().tolist()))
+
+    def _hold(self, student: str) -> _Held:
+        with self._lock:
+            held = self._held.get(student) or _Held(self.model.session())
+            self._held[student] = held
+            self._held.move_to_end(student)
+            while len(self._held) > self._most:
+                self._held.popitem(last=False)
+        return held
+
+    def _bring_up_to_date(self, held: _Held, known: Student) -> None:
+        """Read what was stored since the session was asked last, and no more than a window of it."""
+        missing = known.answers - held.read
+        if held.student != known.number or missing > self.model.window:
+            held.session, held.student, held.read = self.model.session(), known.number, 0
+            missing = known.answers
+        if missing <= 0:  # another request has read even more
+            return
+        for answer in self.store.latest(known, min(missing, self.model.window)):
+            if self.model.knows(answer.concept):
+                held.session.observe(answer.question, answer.concept, answer.correct)
+        held.read = known.answers
