@@ -31,6 +31,7 @@ SUGGESTED = 5
 LISTED_STUDENTS, LISTED_CONCEPTS = 50, 100
 CLASS_CELLS, CLASS_STUDENTS = 100_000, 200  # how much is computed for one look at the class
 TARGET = 0.7
+FIRST_DATE, LAST_DATE = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1980, 9999))
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,11 @@ class Past:
 
     @property
     def when(self) -> str:
-        """Date and time, in UTC."""
-        assert self.answer.time is not None
-        try:
-            return datetime.fromtimestamp(self.answer.time, UTC).strftime("%Y-%m-%d %H:%M")
-        except (OverflowError, ValueError, OSError):
-            return ""
+        """Date and time, in UTC; a log that was enrolled may have had a mere order, which is none."""
+        seconds = self.answer.time or 0.0
+        if not FIRST_DATE <= seconds <= LAST_DATE:
+            return "–"
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 @dataclass(frozen=True)
@@ -185,11 +185,9 @@ class Pages:
 
 
 def shade(success: float) -> Markup:
-    """The colour of a probability and of the letters on it: the darker, the better mastered."""
-    light = 96 - 62 * success
-    return Markup(
-        f"background:hsl(205 {45 + 30 * success:.0f}% {light:.0f}%);color:{'#fff' if light < 58 else '#12202c'}"
-    )
+    """The colour of a probability and of the letters on it: from pale yellow to dark blue, the better mastered."""
+    letters = "#12202c" if success < 0.82 else "#fff"
+    return Markup(f"background:hsl({55 + 160 * success:.0f} 60% {92 - 62 * success:.0f}%);color:{letters}")
 
 
 def page_routes(students: Students, token: str | None, measures: Measures) -> APIRouter:

@@ -51,6 +51,7 @@ def serve(bundle: Path, store: str, host: str, port: int, workers: int) -> None:
             log_level="warning",
             access_log=False,  # paths name students
             server_header=False,
+            timeout_worker_healthcheck=60,  # a process that is loading torch does not answer
         )
 
 

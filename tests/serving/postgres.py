@@ -1,0 +1,45 @@
+"""A PostgreSQL server of its own for the tests, from Debian's package; skipped where there is none."""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def postgres_server(folder: Path) -> Iterator[str]:
+    """The URL of a server whose data lie in `folder`; it trusts connections from this machine alone."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not found:
+        pytest.skip("there is no PostgreSQL server to test with (Debian's package postgresql)")
+    programs, port, data = found[-1].parent, free_port(), folder / "data"
+    as_user: list[str] = []
+    if os.getuid() == 0:  # the server refuses to run as root
+        as_user = ["runuser", "-u", "postgres", "--"]
+        for parent in (folder, *folder.parents):
+            if parent.owner() == "root" and parent.stat().st_mode & 0o005 != 0o005:
+                parent.chmod(parent.stat().st_mode | 0o005)
+        shutil.chown(folder, "postgres")
+
+    def run(*command: str | Path) -> None:
+        subprocess.run([*as_user, *map(str, command)], check=True, capture_output=True, cwd="/", timeout=60)
+
+    run(programs / "initdb", "-D", data, "-U", "tester", "--auth=trust", "--no-sync")
+    settings = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
+    run(programs / "pg_ctl", "-D", data, "-o", settings, "-l", folder / "server.log", "-w", "start")
+    try:
+        yield f"postgresql://tester@127.0.0.1:{port}/postgres"
+    finally:
+        run(programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")

@@ -1,0 +1,302 @@
+"""The service as its clients see it: what it answers, what it refuses, and what it says of nobody else."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import schemathesis
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, settings
+from served import random_log, random_model
+
+from tsdr.serving.app import create_app
+from tsdr.serving.guard import LARGEST_BODY
+from tsdr.serving.messages import MOST_ANSWERS
+from tsdr.serving.store import Store
+
+MODEL = random_model("simplekt")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store(f"sqlite:///{tmp_path / 'students.db'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def client(store: Store) -> Iterator[TestClient]:
+    with TestClient(create_app(MODEL, store)) as opened:
+        yield opened
+
+
+def answer(event: object, concept: str = "c03", correct: object = 1, **more: object) -> dict[str, object]:
+    return {"event": str(event), "question": "q01", "concept": concept, "correct": correct} | more
+
+
+def is_problem(response: Any, status: int) -> str:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["status"] == status
+    return str(response.json()["detail"])
+
+
+def test_mastery_is_that_of_a_session_whoever_wrote(client: TestClient, store: Store) -> None:
+    """Answers come one by one, in lists and through another process's store; each look is up to date."""
+    session, other = MODEL.session(), TestClient(create_app(MODEL, store))
+    rows = random_log(students=3).frame.filter(pl.col("student") == "s2").rows(named=True)
+    for place, row in enumerate(rows):
+        sent = answer(place, row["concept"], row["correct"], question=row["question"])
+        sender = (client, other)[place % 3 == 0]
+        added = sender.post("/students/s2/answers", json=[sent] if place % 2 else sent)
+        assert added.json() == {"added": 1, "answers": place + 1}
+        session.observe(row["question"], row["concept"], row["correct"])
+        if place % 4 == 0:
+            found = client.get("/students/s2/mastery").json()
+            assert found["answers"] == place + 1
+            assert found["mastery"] == pytest.approx(session.mastery(), abs=1e-5)
+    rebuilt = TestClient(create_app(MODEL, store)).get("/students/s2/mastery").json()
+    assert rebuilt["mastery"] == pytest.approx(session.mastery(), abs=1e-5)
+
+
+def test_a_student_who_is_not_known_has_no_answers_and_leaves_no_trace(client: TestClient, store: Store) -> None:
+    found = client.get("/students/nobody/mastery").json()
+    assert found["answers"] == 0
+    assert found["mastery"] == pytest.approx(MODEL.session().mastery())
+    assert store.count() == 0
+
+
+def test_an_event_counts_once_and_may_not_change(client: TestClient) -> None:
+    for _ in range(3):
+        client.post("/students/ada/answers", json=answer(1))
+    assert client.post("/students/ada/answers", json=[answer(1, correct=True), answer(2)]).json()["answers"] == 2
+    assert "known already" in is_problem(client.post("/students/ada/answers", json=answer(1, correct=0)), 409)
+    assert client.get("/students/ada/mastery").json()["answers"] == 2
+
+
+def test_a_deleted_student_is_new_again_to_every_process(client: TestClient, store: Store) -> None:
+    other = TestClient(create_app(MODEL, store))
+    client.post("/students/ada/answers", json=[answer(i) for i in range(5)])
+    assert other.get("/students/ada/mastery").json()["answers"] == 5
+    assert client.delete("/students/ada").status_code == 204
+    assert other.get("/students/ada/mastery").json() == client.get("/students/nobody/mastery").json()
+    client.post("/students/ada/answers", json=[answer(i, "c05", 0) for i in range(5)])
+    session = MODEL.session()
+    for _ in range(5):
+        session.observe("q01", "c05", 0)
+    assert other.get("/students/ada/mastery").json()["mastery"] == pytest.approx(session.mastery(), abs=1e-5)
+    is_problem(client.delete("/students/nobody"), 404)
+
+
+def test_predict_needs_no_student(client: TestClient, store: Store) -> None:
+    session = MODEL.session()
+    session.observe("q01", "c03", 1)
+    history = [{"question": "q01", "concept": "c03", "correct": True}]
+    targets = [{"question": "q02", "concept": "c05"}, {"concept": "c06"}]
+    found = client.post("/predict", json={"history": history, "targets": targets}).json()["predictions"]
+    wanted = [session.predict("q02", "c05"), session.predict(None, "c06")]
+    assert [row["success"] for row in found] == pytest.approx(wanted, abs=1e-6)
+    every = client.post("/predict", json={"history": history}).json()["predictions"]
+    assert {row["concept"]: row["success"] for row in every} == pytest.approx(session.mastery(), abs=1e-6)
+    assert store.count() == 0
+
+
+def test_offers_follow_their_propensities_and_are_stored(client: TestClient, store: Store) -> None:
+    """With 400 offers at an exploration share of 0.5, each share lies within four standard errors of its chance."""
+    client.post("/students/ada/answers", json=answer(1))
+    offers, n = [], 400
+    for _ in range(n):
+        found = client.get("/students/ada/next", params={"target": 0.6, "explore": 0.5, "count": 11}).json()
+        offers.append(found["next"])
+    mastery = client.get("/students/ada/mastery").json()["mastery"]
+    ranked = [row["concept"] for row in found["ranking"]]
+    assert ranked == sorted(mastery, key=lambda concept: abs(mastery[concept] - 0.6))
+    chance = {row["concept"]: row["propensity"] for row in found["ranking"]}
+    assert sum(chance.values()) == pytest.approx(1)
+    assert chance[ranked[0]] == pytest.approx(0.5 + 0.5 / 11)
+    for concept, p in chance.items():
+        share = sum(offer["concept"] == concept for offer in offers) / n
+        assert abs(share - p) < 4 * (p * (1 - p) / n) ** 0.5, concept
+    assert all(offer["propensity"] == pytest.approx(chance[offer["concept"]]) for offer in offers)
+    kept = store.offers()
+    assert kept["concept"].to_list() == [offer["concept"] for offer in offers]
+    assert kept["propensity"].to_list() == pytest.approx([offer["propensity"] for offer in offers])
+    best = client.get("/students/ada/next", params={"target": 0.6, "explore": 0}).json()["next"]
+    assert (best["concept"], best["propensity"], best["explored"]) == (ranked[0], 1.0, False)
+
+
+BAD_ANSWERS: dict[str, Any] = {
+    "unknown concept": answer(1, "nothing"),
+    "one of a list": [answer(1), answer(2, "nothing")],
+    "no event": {"concept": "c03", "correct": 1},
+    "empty event": answer(""),
+    "blank event": answer("  "),
+    "correct is 2": answer(1, correct=2),
+    "correct is text": answer(1, correct="1"),
+    "correct is missing": {"event": "1", "concept": "c03"},
+    "concept is a number": answer(1, correct=1) | {"concept": 3},
+    "more than is asked": answer(1, admin=True),
+    "too long": answer("x" * 201),
+    "a zero byte": answer("a\0b"),
+    "not a time": answer(1, time="yesterday"),
+    "no answer at all": [],
+    "too many": [answer(i) for i in range(MOST_ANSWERS + 1)],
+    "a list of lists": [[answer(1)]],
+    "a word": "answer",
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("bad", BAD_ANSWERS)
+def test_bad_answers_are_refused_and_leave_no_trace(bad: str, client: TestClient, store: Store) -> None:
+    assert is_problem(client.post("/students/ada/answers", json=BAD_ANSWERS[bad]), 422)
+    assert store.count() == 0
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b'{"event": "\\ud800", "concept": "c03", "correct": 1}', b""])
+def test_what_cannot_be_read_is_refused(body: bytes, client: TestClient, store: Store) -> None:
+    response = client.post("/students/ada/answers", content=body, headers={"content-type": "application/json"})
+    assert response.status_code in (400, 422)
+    assert response.headers["content-type"] == "application/problem+json"
+    assert store.count() == 0
+
+
+def test_what_is_too_large_is_refused_with_and_without_a_length(client: TestClient, store: Store) -> None:
+    large = b" " * (LARGEST_BODY + 1)
+    is_problem(client.post("/students/ada/answers", content=large), 413)
+    is_problem(client.post("/students/ada/answers", content=iter([large[:1000]] * 2000)), 413)
+    assert store.count() == 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/students/../../etc/passwd",
+        "/students/%2e%2e%2fx/mastery",
+        "/students//mastery",
+        "/students/a%00b/mastery",
+        "/x",
+    ],
+)
+def test_paths_lead_nowhere_else(path: str, client: TestClient, store: Store) -> None:
+    response = client.get(path)
+    assert 400 <= response.status_code < 500
+    assert response.headers["content-type"] == "application/problem+json"
+    assert store.count() == 0
+
+
+def test_sql_in_an_id_is_a_name_like_any_other(client: TestClient, store: Store) -> None:
+    client.post("/students/ada/answers", json=answer(1))
+    evil = "x'; DELETE FROM students; --"
+    assert client.post(f"/students/{evil}/answers", json=answer(1)).json() == {"added": 1, "answers": 1}
+    assert client.delete("/students/' OR '1'='1").status_code == 404
+    assert client.get("/students/ada/mastery").json()["answers"] == 1
+    assert store.count() == 2
+
+
+def test_limits_of_what_is_asked_next(client: TestClient, store: Store) -> None:
+    for bad in ({"target": 1.1}, {"explore": -0.1}, {"count": 0}, {"count": 10_000}, {"target": "nan"}):
+        is_problem(client.get("/students/ada/next", params=bad), 422)
+    assert store.count() == 0
+
+
+def test_nothing_of_another_student_is_in_any_answer(client: TestClient) -> None:
+    client.post("/students/secret-name/answers", json=answer("secret-event", question="secret-question"))
+    said = [
+        client.post("/students/ada/answers", json=answer("secret-event", correct=0)).text,
+        client.post("/students/ada/answers", json=answer("secret-event", correct=1)).text,
+        client.get("/students/ada/mastery").text,
+        client.get("/students/ada/next").text,
+        client.get("/metrics").text,
+        client.get("/health").text,
+        client.delete("/students/ada").text,
+        client.get("/students/ada/mastery").text,
+    ]
+    assert not any("secret" in text.replace("event 'secret-event'", "") for text in said)
+
+
+def test_with_a_token_everything_but_health_asks_for_it(store: Store) -> None:
+    client = TestClient(create_app(MODEL, store, token="open sesame"), follow_redirects=False)
+    assert client.get("/health").status_code == 200
+    reads = ("/students/ada/mastery", "/students/ada/next", "/metrics", "/openapi.json")
+    for path in reads:
+        is_problem(client.get(path), 401)
+        is_problem(client.get(path, headers={"authorization": "Bearer wrong"}), 401)
+        assert client.get(path, headers={"authorization": "Bearer open sesame"}).status_code == 200
+    is_problem(client.post("/students/eve/answers", json=answer(1)), 401)
+    is_problem(client.post("/predict", json={}), 401)
+    is_problem(client.delete("/students/ada"), 401)
+    for path in ("/", "/log", "/?student=ada"):
+        assert client.get(path).headers["location"] == "/sign-in"
+    assert client.post("/", data={"student": "eve", "event": "1", "concept": "c03", "correct": "1"}).status_code == 303
+    assert store.find("eve") is None
+    assert client.post("/sign-in", data={"token": "wrong"}).status_code == 401
+    entered = client.post("/sign-in", data={"token": "open sesame"})
+    assert "HttpOnly" in entered.headers["set-cookie"]
+    assert "SameSite=strict" in entered.headers["set-cookie"]
+    assert client.get("/").status_code == 200
+
+
+def test_other_sites_and_other_names_are_refused(store: Store) -> None:
+    client = TestClient(create_app(MODEL, store, hosts={"127.0.0.1", "[::1]"}), base_url="http://127.0.0.1:8000")
+    assert client.get("/health").status_code == 200
+    assert client.get("/health", headers={"host": "[::1]:8000"}).status_code == 200
+    is_problem(client.get("/health", headers={"host": "evil.example:8000"}), 421)
+    form = {"student": "eve", "event": "1", "concept": "c03", "correct": "1"}
+    is_problem(client.post("/", data=form, headers={"sec-fetch-site": "cross-site"}), 403)
+    assert store.count() == 0
+
+
+def test_measures_are_in_the_format_of_prometheus(client: TestClient) -> None:
+    client.post("/students/ada/answers", json=[answer(1), answer(2)])
+    client.get("/students/ada/mastery")
+    text = client.get("/metrics").text
+    assert "tsdr_answers_stored_total 2.0" in text
+    assert 'tsdr_requests_total{method="GET",route="/students/{student}/mastery",status="200"} 1.0' in text
+    assert "ada" not in text
+
+
+def test_no_page_of_it_asks_another_host_for_anything(client: TestClient) -> None:
+    response = client.get("/")
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    assert "http" not in response.text.replace("http-equiv", "")
+    assert "<script" not in response.text
+
+
+def test_names_are_escaped_on_the_page(client: TestClient) -> None:
+    evil = "<script>alert(1)</script>"
+    client.post("/", data={"student": evil, "event": "1", "concept": "c03", "correct": "1", "question": evil})
+    for path in ("/", "/?student=%3Cscript%3Ealert(1)%3C%2Fscript%3E"):
+        assert "<script" not in client.get(path).text
+        assert "&lt;script&gt;" in client.get(path).text
+
+
+def test_the_page_says_what_is_wrong_with_an_answer(client: TestClient, store: Store) -> None:
+    refused = client.post("/", data={"student": "ada", "event": "1", "concept": "nothing", "correct": "1"})
+    assert refused.status_code == 422
+    assert "does not know the concept" in refused.text
+    assert store.count() == 0
+
+
+def schema_app() -> FastAPI:
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix="tsdr-schema-")
+    return create_app(MODEL, Store(f"sqlite:///{folder}/students.db"))
+
+
+APP = schema_app()
+SCHEMA = schemathesis.openapi.from_dict(json.loads(json.dumps(APP.openapi())))
+SCHEMA.app = APP
+
+
+@SCHEMA.parametrize()
+@settings(max_examples=40, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+def test_nothing_that_the_description_allows_or_forbids_brings_it_down(case: Any) -> None:
+    response = case.call()
+    assert response.status_code < 500
+    case.validate_response(response, checks=[schemathesis.checks.not_a_server_error])

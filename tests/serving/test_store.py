@@ -1,0 +1,208 @@
+"""The same for SQLite and for PostgreSQL: every event once, in order, all or none."""
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy
+from postgres import postgres_server
+
+from tsdr import InputError
+from tsdr.serving.store import Answer, ConflictError, Offer, Store, Student
+
+OFFER = Offer(answers=0, concept="c", success=0.6, propensity=0.05, explored=True, target=0.7, explore=0.1)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="tsdr-postgres-") as folder, postgres_server(Path(folder)) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'students.db'}"
+        return
+    server: str = request.getfixturevalue("postgres")
+    yield server
+    engine = sqlalchemy.create_engine(server.replace("postgresql", "postgresql+psycopg"))
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("DROP TABLE IF EXISTS offers, answers, students"))
+    engine.dispose()
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    opened = Store(url)
+    yield opened
+    opened.close()
+
+
+def answers(*events: int, time: float | None = 5.0) -> list[Answer]:
+    return [Answer(f"e{event}", f"q{event}", f"c{event % 3}", event % 2, time) for event in events]
+
+
+def found(store: Store, student: str, count: int = 1000) -> list[Answer]:
+    known = store.find(student)
+    assert known is not None
+    return store.latest(known, count)
+
+
+def test_answers_come_back_in_order_and_each_event_once(store: Store) -> None:
+    assert store.find("ada") is None
+    assert store.add("ada", answers(3, 1)) == (2, 2)
+    assert store.add("ada", answers(1, 2, 2)) == (1, 3)
+    assert store.add("ada", answers(3)) == (0, 3)
+    assert found(store, "ada") == answers(3, 1, 2)
+    assert found(store, "ada", 2) == answers(1, 2)
+    assert store.add("ben", answers(3)) == (1, 1)
+    assert store.count() == 2
+
+
+def test_an_event_with_another_content_is_refused_and_nothing_of_it_kept(store: Store) -> None:
+    store.add("ada", answers(1))
+    for other in (
+        [Answer("e1", "q1", "c1", 0, 5.0)],
+        [*answers(7), Answer("e1", "other", "c1", 1, 5.0)],
+        [*answers(8), Answer("e8", "q8", "c0", 1, 5.0)],
+    ):
+        with pytest.raises(ConflictError):
+            store.add("ada", other)
+    assert found(store, "ada") == answers(1)
+    with pytest.raises(ConflictError):
+        store.add("new", [*answers(8), Answer("e8", "q8", "c0", 1, 5.0)])
+    assert store.find("new") is None
+    assert store.add("ada", answers(1, time=99.0)) == (
+        0,
+        1,
+    )  # dated anew, it says the same
+
+
+def test_an_answer_without_a_time_gets_the_store_s(store: Store) -> None:
+    store.add("ada", answers(1, time=None))
+    (answer,) = found(store, "ada")
+    assert answer.time is not None
+    assert answer.time > 1.7e9
+
+
+def test_names_are_data_whatever_they_are(store: Store) -> None:
+    names = ["'; DROP TABLE answers; --", '" OR ""="', "%", "_", "../../etc/passwd", "日本語 😀", "a" * 200]
+    for name in names:
+        assert store.add(name, [Answer(name, name, name, 1, 1.0)]) == (1, 1)
+    for name in names:
+        assert found(store, name) == [Answer(name, name, name, 1, 1.0)]
+    assert store.count() == len(names)
+
+
+def test_a_student_is_forgotten_whole(store: Store) -> None:
+    store.add("ada", answers(1, 2))
+    store.add("ben", answers(1))
+    store.offer("ada", OFFER)
+    before = store.find("ada")
+    assert store.delete("ada")
+    assert not store.delete("ada")
+    assert store.find("ada") is None
+    assert store.offers().height == 0
+    assert found(store, "ben") == answers(1)
+    store.add("ada", answers(5))
+    after = store.find("ada")
+    assert before is not None
+    assert after is not None
+    assert after.number > before.number  # nobody takes the new student for the old one
+    assert found(store, "ada") == answers(5)
+
+
+def test_offers_are_kept_with_their_propensity(store: Store) -> None:
+    first, second = store.offer("ada", OFFER), store.offer("ada", OFFER)
+    assert second > first
+    kept = store.offers().drop("time").row(0, named=True)
+    assert kept == {"student": "ada"} | vars(OFFER)
+    assert found(store, "ada") == []
+
+
+def test_the_store_is_a_log(store: Store) -> None:
+    store.add("ada", [Answer("1", "q", "c", 1, 20.0), Answer("2", None, "c", 0, 10.0)])
+    store.add("ben", [Answer("1", "q", "d", 1, 1.0)])
+    assert store.log().frame.select("student", "question", "concept", "correct").rows() == [
+        ("ada", "c", "c", 0),
+        ("ada", "q", "c", 1),
+        ("ben", "q", "d", 1),
+    ]
+
+
+def test_those_seen_last_come_first(store: Store) -> None:
+    for student in ("ada", "ben", "cy", "ada"):
+        store.add(student, answers(1))
+    assert [student.id for student in store.recent(2)] == ["ada", "cy"]
+
+
+def test_two_writers_to_the_same_student_lose_and_double_nothing(url: str) -> None:
+    """Each of four writers, on connections of its own, sends its own answers and those that all of them send."""
+    writers, each, failures = 4, 30, []
+
+    def write(writer: int) -> None:
+        try:
+            own = Store(url)
+            for i in range(each):
+                own.add("ada", [Answer(f"w{writer}-{i}", "q", "c", 1, 1.0)])
+                own.add("ada", [Answer(f"shared-{i}", "q", "c", 1, 1.0)])
+            own.close()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    store = Store(url)
+    events = [answer.event for answer in found(store, "ada")]
+    assert len(events) == len(set(events)) == (writers + 1) * each
+    for prefix in (*(f"w{writer}" for writer in range(writers)), "shared"):
+        own = [int(event.split("-")[1]) for event in events if event.startswith(f"{prefix}-")]
+        assert own == list(range(each))
+    assert store.find("ada") == Student(store.recent(1)[0].number, "ada", (writers + 1) * each)
+    store.close()
+
+
+def test_two_that_create_the_tables_at_once_both_succeed(url: str) -> None:
+    failures = []
+
+    def create() -> None:
+        try:
+            Store(url).close()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=create) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize(
+    "bad", ["students.db", "sqlite://", "sqlite:///:memory:", "mysql://x/y", "sqlite:////nowhere/at/all.db", "a b c"]
+)
+def test_what_is_no_store_is_refused(bad: str) -> None:
+    with pytest.raises(InputError, match="store"):
+        Store(bad)
+
+
+def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("these are notes " * 100)
+    with pytest.raises(InputError, match="cannot be used as a store"):
+        Store(f"sqlite:///{other}")
+    assert other.read_text() == "these are notes " * 100
+
+
+def test_a_server_that_cannot_be_reached_is_refused_without_its_password() -> None:
+    with pytest.raises(InputError, match="cannot be used as a store") as refusal:
+        Store("postgresql://ada:secret@127.0.0.1:1/none")
+    assert "secret" not in str(refusal.value)
