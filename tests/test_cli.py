@@ -6,14 +6,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 import pytest
 from torch import Tensor
 
-from tsdr import Batch, read_log, register_backbone, simulate
+from tsdr import Batch, Sequences, load, read_log, register_backbone, simulate
 from tsdr.backbones.dkt import DKT
 from tsdr.cli import main
+from tsdr.debias.objective import NAIVE
 from tsdr.report.progress import TrainingProgress
-from tsdr.training.trainer import Epoch
+from tsdr.serving.store import Store
+from tsdr.training.fitting import fit_bundle
+from tsdr.training.trainer import Epoch, TrainingOptions
 
 
 class Run(NamedTuple):
@@ -257,9 +261,78 @@ def test_diagnose_writes_a_page_and_its_numbers(simulated: Path, tmp_path: Path,
     run = tsdr("diagnose", simulated, "--model", model, "--out", page)
     assert run.code == 0, run.err
     assert "may have been trained on these very students" in page.read_text()
+    assert load(model).bundle.diagnosis == json.loads((tmp_path / "page.json").read_text())
     refused = tsdr("diagnose", simulated, "--out", page, "--minimum", "190")
     assert refused.code == 2
     assert "a diagnosis needs 40" in refused.err
+
+
+@pytest.fixture(scope="module")
+def bundle(simulated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bundle") / "model"
+    sequences = Sequences.from_log(read_log(simulated), window=10)
+    training = TrainingOptions(max_epochs=1, device="cpu")
+    fit_bundle(sequences, backbone="dkt", options={}, training=training, debias=NAIVE).write(folder)
+    return folder
+
+
+def test_predict_and_mastery_write_tables(
+    simulated: Path, bundle: Path, tmp_path: Path, tsdr: Callable[..., Run]
+) -> None:
+    log = read_log(simulated)
+    run = tsdr("predict", bundle, simulated, "--out", tmp_path / "predictions.parquet")
+    assert run.code == 0, run.err
+    predicted = pl.read_parquet(tmp_path / "predictions.parquet")
+    assert predicted.equals(load(bundle).predict_log(log))
+    run = tsdr("mastery", bundle, simulated, "--out", tmp_path / "mastery.csv")
+    assert run.code == 0, run.err
+    assert f"mean over {len(log.students):,} students" in run.out
+    assert pl.read_csv(tmp_path / "mastery.csv").height == len(log.students) * log.frame["concept"].n_unique()
+    run = tsdr("mastery", bundle, simulated, "--student", log.students[3])
+    assert f"student {log.students[3]}" in run.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["predict", "{bundle}", "{csv}", *MAPPING, "--out", "p.parquet"], "is not in the vocabulary"),
+        (["predict", "{bundle}", "{log}", "--out", "p.xlsx"], "ends in .parquet or .csv"),
+        (["mastery", "{bundle}", "{log}", "--student", "nobody"], "there is no student 'nobody'"),
+        (["predict", "{log}", "{log}", "--out", "p.parquet"], "is not a bundle"),
+        (["enroll", "{log}", "--store", "students.db"], "is not a store"),
+        (["serve", "{bundle}", "--store", "sqlite:////nowhere/students.db"], "cannot be used as a store"),
+        (["serve", "{bundle}", "--host", "my machine"], "give an address"),
+        (["export", "{log}", "--onnx", "m.onnx"], "is not a bundle"),
+    ],
+)
+def test_what_cannot_be_served_is_a_sentence(
+    arguments: list[str],
+    words: str,
+    simulated: Path,
+    csv: Path,
+    bundle: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tsdr: Callable[..., Run],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = tsdr(*(part.format(bundle=bundle, csv=csv, log=simulated) for part in arguments))
+    assert run.code == 2, run
+    assert words in " ".join(run.err.split())
+    assert not list(tmp_path.glob("p.*"))
+
+
+def test_a_log_goes_into_the_store_once_and_comes_back(
+    simulated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tsdr: Callable[..., Run]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = read_log(simulated)
+    assert f"{len(log):,} answers of {len(log.students):,} students added" in tsdr("enroll", simulated).out
+    assert f"0 answers of {len(log.students):,} students added" in tsdr("enroll", simulated).out
+    assert tsdr("collect", "--out", "new").code == 0
+    back = read_log(tmp_path / "new" / "log.parquet")
+    assert back.frame.drop("time").equals(log.frame.drop("time"))
+    assert pl.read_parquet(tmp_path / "new" / "offers.parquet").height == 0
 
 
 def test_audit_exits_with_1_for_a_leaking_model(tsdr: Callable[..., Run]) -> None:
@@ -300,3 +373,7 @@ def test_the_installed_command_runs_the_demo_and_leaves_a_log_records_and_pictur
     assert "share of the gap" in run.stdout
     assert (tmp_path / "demo" / "log" / "truth.npz").exists()
     assert "skipped offers" in run.stdout
+    assert "serve demo/model --store sqlite:///demo/students.db" in run.stdout
+    served = load(tmp_path / "demo" / "model")
+    assert served.bundle.diagnosis is not None
+    assert Store(f"sqlite:///{tmp_path / 'demo' / 'students.db'}").count() == 60

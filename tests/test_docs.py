@@ -9,16 +9,17 @@ import pytest
 import tsdr
 from tsdr.debias.objective import NAIVE, DebiasOptions, JointObjective, new_model
 from tsdr.evaluation.metrics import auc, predict
+from tsdr.training.fitting import fit_bundle
 from tsdr.training.trainer import TrainingOptions, fit
 
 ROOT = Path(__file__).parents[1]
 
 
-def run_example(document: str) -> dict[str, Any]:
-    """Run the first Python block of a document and return its names."""
+def run_example(document: str, **given: Any) -> dict[str, Any]:
+    """Run the first Python block of a document, with what it takes for given, and return its names."""
     example = re.search(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
     assert example is not None
-    names: dict[str, Any] = {"__name__": "example"}
+    names: dict[str, Any] = {"__name__": "example", **given}
     exec(example.group(1), names)
     return names
 
@@ -52,3 +53,16 @@ def test_every_option_of_the_method_is_documented_with_its_default() -> None:
     options = DebiasOptions()
     expected = {name: str(getattr(options, name)) for name in DebiasOptions.model_fields}
     assert {name: documented.get(name) for name in expected} == expected
+
+
+def test_the_example_of_serving_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tsdr.simulate(students=60, questions=20, concepts=4).log
+    first, second, *_ = log.frame["concept"].unique().sort()
+    frame = log.frame.with_columns(concept=log.frame["concept"].replace({first: "fractions", second: "decimals"}))
+    sequences = tsdr.Sequences.from_log(tsdr.Log(frame), window=10)
+    training = TrainingOptions(max_epochs=1, device="cpu")
+    bundle = fit_bundle(sequences, backbone="dkt", options={"d": 8}, training=training, debias=NAIVE)
+    bundle.write(tmp_path / "models" / "dkt")
+    monkeypatch.chdir(tmp_path)
+    names = run_example("docs/serving.md", log=tsdr.Log(frame))
+    assert names["session"].answers == 1

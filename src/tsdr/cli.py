@@ -568,10 +568,11 @@ def serve_command(
 @app.command("demo")
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder for what the demo makes.")] = Path("runs/demo"),
-    students: Annotated[int, typer.Option(min=30, help="How many to simulate; fewer take less time.")] = 1000,
+    students: Annotated[int, typer.Option(min=50, help="How many to simulate; fewer take less time.")] = 1000,
 ) -> None:
     """Run the main job on a built-in simulated log: what is lost by learning from it plainly, and what is won back."""
-    from tsdr.demo import run_demo  # the plots take long to import, and only this command draws
+    with _serving_installed():
+        from tsdr.demo import run_demo  # the plots take long to import
 
     run_demo(out, console, students)
 

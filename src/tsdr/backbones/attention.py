@@ -108,7 +108,7 @@ class TopK(nn.Module):
         if scores.shape[-1] <= self.k:
             return scores
         seen = scores.detach().masked_fill(~view.visible, HIDDEN)
-        kept = torch.zeros_like(seen, dtype=torch.bool).scatter_(-1, seen.topk(self.k).indices, True)
+        kept = torch.zeros_like(seen, dtype=torch.bool).scatter_(-1, seen.topk(self.k, sorted=False).indices, True)
         return scores.masked_fill(~kept, HIDDEN)
 
 
@@ -146,11 +146,10 @@ class Block(nn.Module):
         self.shaping = nn.ModuleList(shaping)
         self.norm = nn.LayerNorm(d)
         self.dropout = Dropout(dropout)
-        self.feed_forward = (
-            None
-            if d_ff is None
-            else nn.Sequential(nn.Linear(d, d_ff), nn.ReLU(), Dropout(dropout), nn.Linear(d_ff, d), Dropout(dropout))
-        )
+        self.feed_forward = None
+        if d_ff is not None:
+            widen, narrow = nn.Linear(d, d_ff), nn.Linear(d_ff, d)
+            self.feed_forward = nn.Sequential(widen, nn.ReLU(inplace=True), Dropout(dropout), narrow, Dropout(dropout))
         self.feed_forward_norm = None if d_ff is None else nn.LayerNorm(d)
 
     def keys_values(self, x: Tensor, y: Tensor) -> KeysValues:
@@ -232,10 +231,10 @@ def head(inputs: int, widths: tuple[int, int], dropout: float) -> nn.Sequential:
     first, second = widths
     return nn.Sequential(
         nn.Linear(inputs, first),
-        nn.ReLU(),
+        nn.ReLU(inplace=True),
         Dropout(dropout),
         nn.Linear(first, second),
-        nn.ReLU(),
+        nn.ReLU(inplace=True),
         Dropout(dropout),
         nn.Linear(second, 1),
     )

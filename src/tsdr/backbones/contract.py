@@ -95,7 +95,7 @@ class Backbone(nn.Module, ABC, Generic[History]):
         size = max(1, CHUNK_ROWS // max(1, steps.numel()))
         if size >= concept.shape[2]:
             return self.answer_rows(history, concept, question, steps)
-        inputs = [*_tensors(history), *self.parameters()]
+        inputs = [*tensors_in(history), *self.parameters()]
         logits: Tensor = _Chunks.apply(self, history, concept, question, steps, size, *inputs)
         return logits
 
@@ -208,20 +208,20 @@ def _chunk(question: Tensor | None, at: int, size: int) -> Tensor | None:
     return None if question is None else question[..., at : at + size]
 
 
-def _tensors(structure: Any) -> Iterator[Tensor]:
+def tensors_in(structure: Any) -> Iterator[Tensor]:
     """The tensors in a dataclass, list, tuple or dictionary, however deep."""
     if isinstance(structure, Tensor):
         yield structure
     elif isinstance(structure, list | tuple | dict):
         for part in structure.values() if isinstance(structure, dict) else structure:
-            yield from _tensors(part)
+            yield from tensors_in(part)
     elif is_dataclass(structure):
         for part in fields(structure):
-            yield from _tensors(getattr(structure, part.name))
+            yield from tensors_in(getattr(structure, part.name))
 
 
 def _with_tensors(structure: Any, tensors: Iterator[Tensor]) -> Any:
-    """The same structure with other tensors, in the order in which `_tensors` gives them."""
+    """The same structure with other tensors, in the order in which `tensors_in` gives them."""
     if isinstance(structure, Tensor):
         return next(tensors)
     if isinstance(structure, dict):

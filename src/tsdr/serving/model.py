@@ -19,6 +19,7 @@ from tsdr.sequences import UNKNOWN_QUESTION, Batch, Sequences, Unknown, coded_an
 from tsdr.training.bundle import Bundle, read_bundle
 
 BATCH = 64
+ROWS = 1024  # targets are answered so many at a time: what lies between two layers then stays in the cache
 Part = TypeVar("Part")
 
 
@@ -89,7 +90,11 @@ class Model:
         asked = torch.tensor(targets, dtype=torch.long).reshape(len(targets), 1, -1, 2)
         steps = torch.tensor(lengths)[:, None]
         with torch.inference_mode():
-            return self.backbone.answer(history, asked[..., 0], asked[..., 1], steps).sigmoid()[:, 0]
+            parts = [
+                self.backbone.answer(history, part[..., 0], part[..., 1], steps)[:, 0]
+                for part in asked.split(max(1, ROWS // len(targets)), dim=2)
+            ]
+            return torch.cat(parts, dim=1).sigmoid()
 
     def at_each_answer(
         self, answers: Sequence[Interaction], steps: Iterable[int], targets: Sequence[Target]
@@ -184,7 +189,7 @@ class Session:
         self.answers = 0
         self.unknown_questions = 0
         self.latest: deque[Interaction] = deque(maxlen=model.window)
-        self._history = model.encode([[]])
+        self.history = model.encode([[]])
         self._unread = 0  # how many of the latest answers are not in the history yet
 
     def observe(self, question: str | None, concept: str, correct: int) -> None:
@@ -213,16 +218,16 @@ class Session:
 
     def _success(self, targets: Sequence[Target]) -> Tensor:
         self._read()
-        return self.model.success(self._history, [len(self.latest)], [targets])[0]
+        return self.model.success(self.history, [len(self.latest)], [targets])[0]
 
     def _read(self) -> None:
         """Bring the history up to date: one answer within the window is appended, else the window is encoded."""
         if self._unread == 1 and self.answers <= self.model.window:
             with torch.inference_mode():
                 concept, question, correct = torch.tensor(self.latest[-1])[:, None]
-                self._history = self.model.backbone.append(self._history, concept, question, correct)
+                self.history = self.model.backbone.append(self.history, concept, question, correct)
         elif self._unread:
-            self._history = self.model.encode([self.latest])
+            self.history = self.model.encode([self.latest])
         self._unread = 0
 
 

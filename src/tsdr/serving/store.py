@@ -5,10 +5,13 @@ the transaction ends, so that answers are numbered without a gap, in the order i
 student who was deleted and comes back has another number.
 """
 
+import fcntl
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -99,12 +102,38 @@ class Student:
     answers: int
 
 
+class Turn:
+    """One writer after the other, among the threads and processes that share a file.
+
+    SQLite has one writer at a time, and those that wait for it look again and again, ever more rarely; here they queue.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.Lock()
+        self._file = path.open("a")
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *raised: object) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._lock.release()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
 class Store:
     """What a service knows of its students. Threads and processes may share it."""
 
     def __init__(self, url: str) -> None:
         self._engine = _connect(url)
         _create_tables(self._engine)
+        self._turn: Turn | None = None
+        if self._engine.dialect.name == "sqlite":
+            self._turn = Turn(Path(f"{self._engine.url.database}.lock"))
 
     def add(self, student: str, answers: Sequence[Answer]) -> tuple[int, int]:
         """Append answers, all or none: how many were new, and how many the student has now.
@@ -112,7 +141,7 @@ class Store:
         An event that is known already is not added again; if it comes with another content, `ConflictError` is raised.
         """
         now = time.time()
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             held = self._hold(connection, student, now)
             known = self._events(connection, held.number, [answer.event for answer in answers])
             new: dict[str, Answer] = {}
@@ -158,7 +187,7 @@ class Store:
     def offer(self, student: str, offer: Offer) -> int:
         """Keep an offer; gives its number."""
         now = time.time()
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             held = self._hold(connection, student, now)
             values = asdict(offer) | {"student": held.number, "time": now}
             number: int = connection.execute(
@@ -168,7 +197,7 @@ class Store:
 
     def delete(self, student: str) -> bool:
         """Forget a student, with every answer and offer; whether there was one."""
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             return connection.execute(sql.delete(_students).where(_students.c.id == student)).rowcount > 0
 
     def recent(self, count: int) -> list[Student]:
@@ -203,6 +232,14 @@ class Store:
     def close(self) -> None:
         """Let go of all connections."""
         self._engine.dispose()
+        if self._turn is not None:
+            self._turn.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """A transaction that writes."""
+        with self._turn or nullcontext(), self._engine.begin() as connection:
+            yield connection
 
     def _hold(self, connection: Connection, student: str, now: float) -> Student:
         """Make sure that a student is there, and that nobody else writes for them until the transaction ends."""
