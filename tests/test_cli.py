@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -320,6 +321,17 @@ def test_what_cannot_be_served_is_a_sentence(
     assert run.code == 2, run
     assert words in " ".join(run.err.split())
     assert not list(tmp_path.glob("p.*"))
+
+
+def test_a_bundle_with_an_odd_diagnosis_is_not_served(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tsdr: Callable[..., Run]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(bundle, tmp_path / "odd")
+    (tmp_path / "odd" / "diagnosis.json").write_text('{"verdict": {"headline": "<script>alert(1)</script>"}}')
+    run = tsdr("serve", tmp_path / "odd")
+    assert run.code == 2
+    assert "diagnosis cannot be read" in run.err
 
 
 def test_a_log_goes_into_the_store_once_and_comes_back(

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.multiprocess import MultiProcessCollector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# Where processes leave their counts for each other; to be set before this module is imported.
+# Where processes leave their counts for each other; to be set before they start.
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 _BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 

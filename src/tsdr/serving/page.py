@@ -18,9 +18,11 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 
 from tsdr.errors import InputError, in_a_sentence
+from tsdr.evaluation.diagnosis import Diagnosis
 from tsdr.report.pages import TONES, templates
 from tsdr.serving.measures import Measures
 from tsdr.serving.messages import Name
+from tsdr.serving.model import Model
 from tsdr.serving.store import Answer
 from tsdr.serving.students import Ranked, Students
 
@@ -101,6 +103,7 @@ class Pages:
         self._templates = templates("tsdr.serving")
         self._templates.filters["shade"] = shade
         self._templates.filters["path"] = lambda name: quote(name, safe="")
+        self._diagnosis = diagnosis_of(students.model)
         self._lock = threading.Lock()
 
     def of_student(self, student: str, told: str = "") -> str:
@@ -126,15 +129,6 @@ class Pages:
 
         with self._lock:  # the charts are drawn by one thread at a time
             return diagnosis_page(self._diagnosis, "the log behind the model", "diagnosis.json of the bundle")
-
-    @cached_property
-    def _diagnosis(self) -> Any:
-        found = self.students.model.bundle.diagnosis
-        if found is None:
-            return None
-        from tsdr.evaluation.diagnosis import Diagnosis
-
-        return Diagnosis.model_validate(found)
 
     def _render(self, template: str, **content: Any) -> str:
         bundle = self.students.model.bundle
@@ -182,6 +176,16 @@ class Pages:
             hidden_concepts=max(0, len(concepts) - LISTED_CONCEPTS),
             recent=[(student.id, student.answers) for student in store.recent(LISTED_STUDENTS)],
         )
+
+
+def diagnosis_of(model: Model) -> Diagnosis | None:
+    """What the bundle says of the selection of its log, or a refusal of what is no diagnosis."""
+    if model.bundle.diagnosis is None:
+        return None
+    try:
+        return Diagnosis.model_validate(model.bundle.diagnosis)
+    except ValidationError as error:
+        raise InputError(f"the bundle's diagnosis cannot be read ({in_a_sentence(error)[:500]})") from error
 
 
 def shade(success: float) -> Markup:

@@ -14,7 +14,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from tsdr.errors import InputError
+from tsdr.serving.app import create_app
+from tsdr.serving.measures import SHARED
 from tsdr.serving.model import load
+from tsdr.serving.page import diagnosis_of
 from tsdr.serving.store import Store
 
 TOKEN = "TSDR_TOKEN"
@@ -35,13 +38,14 @@ class Settings:
 
 def serve(bundle: Path, store: str, host: str, port: int, workers: int) -> None:
     """Serve until stopped. The token, if there is to be one, is in the environment: arguments can be seen by all."""
-    load(bundle)  # a bundle or a store that cannot be used is refused here, not in every process
+    # A bundle or a store that cannot be used is refused here, not in every process.
+    diagnosis_of(load(bundle))
     Store(store).close()
     settings = Settings(str(bundle.resolve()), store, host, port, workers)
     os.environ[_SETTINGS] = json.dumps(asdict(settings))
     with tempfile.TemporaryDirectory(prefix="tsdr-metrics-") as counts:
         if workers > 1:
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = counts
+            os.environ[SHARED] = counts
         uvicorn.run(
             "tsdr.serving.server:process",
             factory=True,
@@ -57,8 +61,6 @@ def serve(bundle: Path, store: str, host: str, port: int, workers: int) -> None:
 
 def process() -> FastAPI:
     """The application of one process, by the settings in the environment."""
-    from tsdr.serving.app import create_app  # counts, whose place must be in the environment before
-
     settings = Settings(**json.loads(os.environ[_SETTINGS]))
     torch.set_num_threads(1)  # requests are small, and there are several at a time
     if settings.workers > 1:

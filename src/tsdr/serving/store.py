@@ -109,20 +109,15 @@ class Turn:
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._lock = threading.Lock()
-        self._file = path.open("a")
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-
-    def __exit__(self, *raised: object) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_UN)
-        self._lock.release()
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._file.close()
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Wait for the turn, and have it until the block ends, or the process does."""
+        with self._lock, self._path.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
 
 class Store:
@@ -232,13 +227,11 @@ class Store:
     def close(self) -> None:
         """Let go of all connections."""
         self._engine.dispose()
-        if self._turn is not None:
-            self._turn.close()
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         """A transaction that writes."""
-        with self._turn or nullcontext(), self._engine.begin() as connection:
+        with self._turn.taken() if self._turn else nullcontext(), self._engine.begin() as connection:
             yield connection
 
     def _hold(self, connection: Connection, student: str, now: float) -> Student:
