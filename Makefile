@@ -12,7 +12,7 @@ test: $(INSTALLED)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/pytest
+	$(VENV)/bin/pytest --numprocesses auto
 
 # The stamp is younger than what it was installed from, so a second call installs nothing.
 $(INSTALLED): pyproject.toml constraints.txt

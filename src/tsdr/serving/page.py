@@ -133,8 +133,7 @@ class Pages:
     def _render(self, template: str, **content: Any) -> str:
         bundle = self.students.model.bundle
         recent = [student.id for student in self.students.store.recent(LISTED_STUDENTS)]
-        method = bundle.training.get("debias", {}).get("method", "")
-        about = {"backbone": bundle.backbone, "concepts": self.students.model.concepts, "method": method}
+        about = {"backbone": bundle.backbone, "concepts": self.students.model.concepts}
         return self._templates.get_template(template).render(about=about, known=recent, **content)
 
     def _student(self, student: str) -> StudentView:
