@@ -4,7 +4,8 @@
 
 Models are of the paper's sizes with 1,769 concepts and 8,000 questions, untrained: time does not depend on the weights.
 Sessions run on one thread, over histories twice as long as the window. The load comes from this process, at a fixed
-rate whether or not answers come back in time, so that waiting counts; it shares the machine with the service.
+rate whether or not answers come back in time, so that waiting counts; it shares the machine with the service. Its 500
+students have 60 answers each at the start, more than the window.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from tsdr import Vocabulary, build_backbone
 from tsdr.backbones.contract import tensors_in
 from tsdr.experiments.paper import BACKBONES
 from tsdr.serving.model import Model
+from tsdr.serving.store import Answer, Store
 from tsdr.training.bundle import Bundle
 
 CONCEPTS, QUESTIONS, WINDOW = 1769, 8000, 50
@@ -105,12 +107,24 @@ def service(bundle: Path, store: str, workers: int) -> Iterator[str]:
         process.wait()
 
 
+def enroll_students(store: str) -> None:
+    """Students with more answers than the window, so that every session is at its longest."""
+    drawn, opened = random.Random(3), Store(store)
+    for student in range(STUDENTS):
+        answers = [
+            Answer(f"before {i}", f"q{drawn.randrange(QUESTIONS):04}", f"c{drawn.randrange(CONCEPTS):04}", i % 2)
+            for i in range(WINDOW + 10)
+        ]
+        opened.add(f"s{student}", answers)
+    opened.close()
+
+
 class Load:
     """Requests as a platform sends them: 60 % answers, 30 % mastery, 10 % what to ask next."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        self.client = client
-        self.drawn = random.Random(2)
+    def __init__(self, client: httpx.AsyncClient, name: str) -> None:
+        self.client, self.name = client, name
+        self.drawn = random.Random(name)
         self.sent = 0
         self.times: dict[str, list[float]] = {"answers": [], "mastery": [], "next": []}
         self.statuses: Counter[int | str] = Counter()
@@ -122,7 +136,7 @@ class Load:
         self.sent += 1
         concept, question = self.drawn.randrange(CONCEPTS), self.drawn.randrange(QUESTIONS)
         body = {
-            "event": f"e{self.sent}",
+            "event": f"{self.name} {self.sent}",
             "question": f"q{question:04}",
             "concept": f"c{concept:04}",
             "correct": self.drawn.randrange(2),
@@ -165,7 +179,7 @@ async def measure(url: str, run: Callable[[Load], object], label: str) -> None:
     """One load on the service."""
     limits = httpx.Limits(max_connections=64)
     async with httpx.AsyncClient(base_url=url, timeout=30, limits=limits) as client:
-        load = Load(client)
+        load = Load(client, label)
         rate = await run(load)  # type: ignore[misc]
     every = [value for values in load.times.values() for value in values]
     print(f"\n{label}: {load.sent:,} requests, {rate:.0f} a second, statuses {dict(load.statuses)}\n")
@@ -180,7 +194,9 @@ def measure_service(rate: float, seconds: float, workers: int = 2) -> None:
     """The service of a DKT on SQLite."""
     with tempfile.TemporaryDirectory() as folder:
         new_bundle("dkt").write(Path(folder) / "model")
-        with service(Path(folder) / "model", f"sqlite:///{folder}/students.db", workers) as url:
+        store = f"sqlite:///{folder}/students.db"
+        enroll_students(store)
+        with service(Path(folder) / "model", store, workers) as url:
             asyncio.run(measure(url, lambda load: load.steadily(50, 3), "warming up"))
             asyncio.run(
                 measure(url, lambda load: load.steadily(rate, seconds), f"dkt, {workers} workers, {rate:.0f} a second")

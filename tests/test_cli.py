@@ -347,6 +347,26 @@ def test_a_log_goes_into_the_store_once_and_comes_back(
     assert pl.read_parquet(tmp_path / "new" / "offers.parquet").height == 0
 
 
+def test_a_later_log_adds_what_is_new_and_names_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tsdr: Callable[..., Run]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    header = "student,concept,correct,time\n"
+    (tmp_path / "one.csv").write_text(header + "ada,c,1,1700000000000\nada,c,1,1700000001000\n")
+    (tmp_path / "two.csv").write_text(header + "ada,c,1,1700000001000\nada,c,1,1700000002000\nada,d,0,1700000002000\n")
+    assert "2 answers of 1 students added" in tsdr("enroll", "one.csv").out
+    assert "2 answers of 1 students added" in tsdr("enroll", "two.csv").out
+    assert tsdr("collect", "--out", "new").code == 0
+    back = read_log(tmp_path / "new" / "log.parquet").frame
+    assert back["concept"].to_list() == ["c", "c", "c", "d"]
+    assert back["time"].to_list() == [1.7e9, 1.7e9 + 1, 1.7e9 + 2, 1.7e9 + 2]
+    (tmp_path / "odd.csv").write_text(header + "ben,c,1,1\nclass/7,c,1,1\n")
+    run = tsdr("enroll", "odd.csv")
+    assert run.code == 2
+    assert "student 'class/7'" in run.err
+    assert Store("sqlite:///students.db").find("ben") is None
+
+
 def test_audit_exits_with_1_for_a_leaking_model(tsdr: Callable[..., Run]) -> None:
     @register_backbone("leaking")
     class Leaking(DKT):

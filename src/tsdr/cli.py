@@ -17,7 +17,7 @@ from tsdr.backbones.checks import check_backbone
 from tsdr.comparison import compare, show_grid
 from tsdr.datasets import SOURCES, Sample, Unanswered, prepare
 from tsdr.debias.objective import METHODS, DebiasOptions
-from tsdr.errors import InputError, in_a_sentence
+from tsdr.errors import InputError, extra_missing, in_a_sentence
 from tsdr.evaluation.crossval import ALL_METHODS, Experiment, cross_validate, cross_validate_baselines
 from tsdr.evaluation.diagnostics import diagnose
 from tsdr.evaluation.records import RecordFolder
@@ -521,6 +521,7 @@ def enroll_command(
 ) -> None:
     """Bring the answers of a log into a store, so that the service knows its students; twice adds nothing."""
     with _serving_installed():
+        from tsdr.serving.store import without_password
         from tsdr.serving.transfer import enroll
     read = _read(log, column, concept_separator, separator)
     added = 0
@@ -528,7 +529,8 @@ def enroll_command(
         enrolled = enroll(read, store)
         for count in track(enrolled, "Enrolling", len(read.students), console=console, transient=True):
             added += count
-    console.print(f"{store}: {added:,} answers of {len(read.students):,} students added", soft_wrap=True)
+    where = without_password(store)
+    console.print(f"{where}: {added:,} answers of {len(read.students):,} students added", soft_wrap=True)
 
 
 @app.command("collect")
@@ -558,10 +560,14 @@ def serve_command(
     """Serve a model: answers in, mastery out, over HTTP, with a page; TSDR_TOKEN in the environment is asked for."""
     with _serving_installed():
         from tsdr.serving.server import TOKEN, is_loopback, serve
+        from tsdr.serving.store import without_password
     if not is_loopback(host) and not os.environ.get(TOKEN):
         complain("warning:", f"{host} is reached from other machines, and no {TOKEN} is set: anybody may read it all")
     shown = f"[{host}]" if ":" in host else host
-    console.print(f"Serving {bundle} at http://{shown}:{port}/ (Ctrl-C stops it); students in {store}", soft_wrap=True)
+    console.print(
+        f"Serving {bundle} at http://{shown}:{port}/ (Ctrl-C stops it); students in {without_password(store)}",
+        soft_wrap=True,
+    )
     serve(bundle, store, host, port, workers)
 
 
@@ -583,7 +589,7 @@ def _serving_installed() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise InputError(f"{error.name} is missing: pip install 'tsdr[serve]'") from error
+        raise extra_missing(f"{error.name} is missing", "serve") from error
 
 
 def main() -> None:

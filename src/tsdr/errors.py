@@ -7,6 +7,11 @@ class InputError(ValueError):
     """The input cannot be used as it is; the message says where, why, and what to do next."""
 
 
+def extra_missing(what: str, extra: str) -> InputError:
+    """What to say where a package is missing that comes with one of the extras."""
+    return InputError(f"{what}: install tsdr with its extra `{extra}`, as in pip install '.[{extra}]'")
+
+
 def in_a_sentence(error: Exception) -> str:
     """What an exception says, on one line: for a validation error, each field and what is wrong with it."""
     if isinstance(error, ValidationError):

@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,18 +20,16 @@ def free_port() -> int:
 
 
 @contextmanager
-def postgres_server(folder: Path) -> Iterator[str]:
-    """The URL of a server whose data lie in `folder`; it trusts connections from this machine alone."""
+def postgres_server() -> Iterator[str]:
+    """The URL of a server that trusts connections from this machine alone."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not found:
         pytest.skip("there is no PostgreSQL server to test with (Debian's package postgresql)")
+    folder = Path(tempfile.mkdtemp(prefix="tsdr-postgres-", dir="/tmp"))  # where the server's own user can go, too
     programs, port, data = found[-1].parent, free_port(), folder / "data"
     as_user: list[str] = []
     if os.getuid() == 0:  # the server refuses to run as root
         as_user = ["runuser", "-u", "postgres", "--"]
-        for parent in (folder, *folder.parents):
-            if parent.owner() == "root" and parent.stat().st_mode & 0o005 != 0o005:
-                parent.chmod(parent.stat().st_mode | 0o005)
         shutil.chown(folder, "postgres")
 
     def run(*command: str | Path) -> None:
@@ -43,3 +42,4 @@ def postgres_server(folder: Path) -> Iterator[str]:
         yield f"postgresql://tester@127.0.0.1:{port}/postgres"
     finally:
         run(programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(folder, ignore_errors=True)

@@ -13,10 +13,12 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, settings
 from served import random_log, random_model
 
+from tsdr import InputError
 from tsdr.serving.app import create_app
 from tsdr.serving.guard import LARGEST_BODY
 from tsdr.serving.messages import MOST_ANSWERS
-from tsdr.serving.store import Store
+from tsdr.serving.store import Answer, Store
+from tsdr.serving.students import Students
 
 MODEL = random_model("simplekt")
 
@@ -68,6 +70,37 @@ def test_a_student_who_is_not_known_has_no_answers_and_leaves_no_trace(client: T
     assert found["answers"] == 0
     assert found["mastery"] == pytest.approx(MODEL.session().mastery())
     assert store.count() == 0
+
+
+def test_concepts_that_the_model_does_not_know_are_passed_over_by_every_process(store: Store) -> None:
+    """They come by a log that was enrolled, or from the time of another model."""
+    session, held = MODEL.session(), TestClient(create_app(MODEL, store))
+    for i in range(8):
+        store.add("ada", [Answer(f"known {i}", "q01", f"c{i:02}", i % 2)])
+        session.observe("q01", f"c{i:02}", i % 2)
+        for j in range(3):
+            store.add("ada", [Answer(f"new {i} {j}", "q01", "of another model", 1)])
+        seen = held.get("/students/ada/mastery").json()
+        assert seen["answers"] == 4 * (i + 1)
+        assert seen["mastery"] == pytest.approx(session.mastery(), abs=1e-5)
+        rebuilt = TestClient(create_app(MODEL, store)).get("/students/ada/mastery").json()
+        assert rebuilt == {"answers": seen["answers"], "mastery": pytest.approx(session.mastery(), abs=1e-5)}
+    page = held.get("/?student=ada").text
+    assert page.count('<th scope="col" title="answer') == 32
+    assert page.split("<tbody>")[1].split("</tr>")[0].count("<td") == 33  # one more: before the first
+    assert page.count('class="own"') == 8
+
+
+def test_students_who_are_no_longer_held_are_read_again(store: Store) -> None:
+    students = Students(MODEL, store, held=1)
+    for student in ("ada", "ben", "ada", "ben"):
+        students.add(student, [Answer(f"e{students.mastery(student).answers}", None, "c03", int(student == "ada"))])
+    one, other = MODEL.session(), MODEL.session()
+    for _ in range(2):
+        one.observe(None, "c03", 1)
+        other.observe(None, "c03", 0)
+    assert students.mastery("ada").success == pytest.approx(one.mastery_of_all().tolist(), abs=1e-6)
+    assert students.mastery("ben").success == pytest.approx(other.mastery_of_all().tolist(), abs=1e-6)
 
 
 def test_an_event_counts_once_and_may_not_change(client: TestClient) -> None:
@@ -179,6 +212,8 @@ def test_what_is_too_large_is_refused_with_and_without_a_length(client: TestClie
         "/students/%2e%2e%2fx/mastery",
         "/students//mastery",
         "/students/a%00b/mastery",
+        "/students/Jos%E9/mastery",
+        "/students/%20ada/mastery",
         "/x",
     ],
 )
@@ -226,7 +261,8 @@ def test_with_a_token_everything_but_health_asks_for_it(store: Store) -> None:
     for path in reads:
         is_problem(client.get(path), 401)
         is_problem(client.get(path, headers={"authorization": "Bearer wrong"}), 401)
-        assert client.get(path, headers={"authorization": "Bearer open sesame"}).status_code == 200
+        for scheme in ("Bearer", "bearer"):
+            assert client.get(path, headers={"authorization": f"{scheme} open sesame"}).status_code == 200
     is_problem(client.post("/students/eve/answers", json=answer(1)), 401)
     is_problem(client.post("/predict", json={}), 401)
     is_problem(client.delete("/students/ada"), 401)
@@ -241,14 +277,41 @@ def test_with_a_token_everything_but_health_asks_for_it(store: Store) -> None:
     assert client.get("/").status_code == 200
 
 
+def test_odd_tokens(client: TestClient, store: Store) -> None:
+    with pytest.raises(InputError, match="ASCII"):
+        create_app(MODEL, store, token="日本")
+    entered = client.post("/sign-in", data={"token": "日本"}, follow_redirects=False)
+    assert entered.status_code == 303  # there is nothing to sign in to
+    assert "set-cookie" not in entered.headers
+
+
+def test_those_who_look_whether_it_lives_may_ask_for_the_head_alone(client: TestClient) -> None:
+    assert client.head("/health").status_code == client.head("/").status_code == 200
+
+
 def test_other_sites_and_other_names_are_refused(store: Store) -> None:
     client = TestClient(create_app(MODEL, store, hosts={"127.0.0.1", "[::1]"}), base_url="http://127.0.0.1:8000")
     assert client.get("/health").status_code == 200
     assert client.get("/health", headers={"host": "[::1]:8000"}).status_code == 200
     is_problem(client.get("/health", headers={"host": "evil.example:8000"}), 421)
     form = {"student": "eve", "event": "1", "concept": "c03", "correct": "1"}
-    is_problem(client.post("/", data=form, headers={"sec-fetch-site": "cross-site"}), 403)
+    for headers in (
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+    ):
+        is_problem(client.post("/", data=form, headers=headers), 403)
+        if "origin" not in headers or headers["origin"] != "null":
+            is_problem(client.get("/students/eve/next", headers=headers), 403)
+    is_problem(client.get("/", headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}), 403)
     assert store.count() == 0
+    left_for_it = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert client.get("/", headers=left_for_it).status_code == 200
+    same = {"sec-fetch-site": "same-origin", "origin": "http://127.0.0.1:8000"}
+    assert client.post("/", data=form, headers=same).status_code == 200
+    assert store.count() == 1
 
 
 def test_measures_are_in_the_format_of_prometheus(client: TestClient) -> None:
@@ -268,11 +331,12 @@ def test_no_page_of_it_asks_another_host_for_anything(client: TestClient) -> Non
 
 
 def test_names_are_escaped_on_the_page(client: TestClient) -> None:
-    evil = "<script>alert(1)</script>"
-    client.post("/", data={"student": evil, "event": "1", "concept": "c03", "correct": "1", "question": evil})
-    for path in ("/", "/?student=%3Cscript%3Ealert(1)%3C%2Fscript%3E"):
-        assert "<script" not in client.get(path).text
-        assert "&lt;script&gt;" in client.get(path).text
+    evil = "<img src=x onerror=alert(1)>"
+    sent = client.post("/", data={"student": evil, "event": "1", "concept": "c03", "correct": "1", "question": evil})
+    assert sent.status_code == 200
+    for page in (client.get("/").text, client.get("/", params={"student": evil}).text, sent.text):
+        assert "<img" not in page
+        assert "&lt;img" in page
 
 
 def test_the_page_says_what_is_wrong_with_an_answer(client: TestClient, store: Store) -> None:

@@ -1,6 +1,5 @@
 """The same for SQLite and for PostgreSQL: every event once, in order, all or none."""
 
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,14 +9,14 @@ import sqlalchemy
 from postgres import postgres_server
 
 from tsdr import InputError
-from tsdr.serving.store import Answer, ConflictError, Offer, Store, Student
+from tsdr.serving.store import Answer, ConflictError, Offer, Store, Student, without_password
 
 OFFER = Offer(answers=0, concept="c", success=0.6, propensity=0.05, explored=True, target=0.7, explore=0.1)
 
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="tsdr-postgres-") as folder, postgres_server(Path(folder)) as url:
+    with postgres_server() as url:
         yield url
 
 
@@ -119,18 +118,23 @@ def test_offers_are_kept_with_their_propensity(store: Store) -> None:
     first, second = store.offer("ada", OFFER), store.offer("ada", OFFER)
     assert second > first
     kept = store.offers().drop("time").row(0, named=True)
-    assert kept == {"student": "ada"} | vars(OFFER)
+    assert kept == {"offer": first, "student": "ada"} | vars(OFFER)
     assert found(store, "ada") == []
 
 
 def test_the_store_is_a_log(store: Store) -> None:
     store.add("ada", [Answer("1", "q", "c", 1, 20.0), Answer("2", None, "c", 0, 10.0)])
     store.add("ben", [Answer("1", "q", "d", 1, 1.0)])
-    assert store.log().frame.select("student", "question", "concept", "correct").rows() == [
-        ("ada", "c", "c", 0),
+    columns = ("student", "question", "concept", "correct")
+    assert store.log().frame.select(columns).rows() == [
+        ("ada", "no question: c", "c", 0),  # not the question "c", if there is one
         ("ada", "q", "c", 1),
         ("ben", "q", "d", 1),
     ]
+    store.delete("ada")
+    store.delete("ben")
+    store.add("cy", [Answer("1", None, "c", 1, 1.0)])
+    assert store.log().frame.select(columns).rows() == [("cy", "c", "c", 1)]
 
 
 def test_those_seen_last_come_first(store: Store) -> None:
@@ -203,6 +207,8 @@ def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> No
 
 
 def test_a_server_that_cannot_be_reached_is_refused_without_its_password() -> None:
-    with pytest.raises(InputError, match="cannot be used as a store") as refusal:
-        Store("postgresql://ada:secret@127.0.0.1:1/none")
-    assert "secret" not in str(refusal.value)
+    for url in ("postgresql://ada:secret@127.0.0.1:1/none", "postgresql://ada:secret@127.0.0.1:port/none"):
+        with pytest.raises(InputError, match="store") as refusal:
+            Store(url)
+        assert "secret" not in str(refusal.value)
+        assert "secret" not in without_password(url)

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import torch
 
-from tsdr.errors import InputError, in_a_sentence
+from tsdr.errors import InputError, extra_missing, in_a_sentence
 from tsdr.evaluation.crossval import Experiment, FoldRun, run_fold
 from tsdr.evaluation.records import Record
 
@@ -179,9 +179,7 @@ class RayCluster:
         try:
             import ray
         except ImportError as error:
-            raise InputError(
-                "the ray engine needs Ray: install tsdr with its extra `ray`, as in pip install '.[ray]'"
-            ) from error
+            raise extra_missing("the ray engine needs Ray", "ray") from error
         self._ray = ray
         local: dict[str, Any] = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         try:

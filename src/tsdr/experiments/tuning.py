@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tsdr.debias.objective import DebiasOptions, new_objective
-from tsdr.errors import InputError, in_a_sentence
+from tsdr.errors import InputError, extra_missing, in_a_sentence
 from tsdr.sequences import Sequences, Split
 from tsdr.training.trainer import TrainingOptions, fit
 
@@ -66,9 +66,7 @@ def _open(storage: str, seed: int, name: str, about: str) -> "Study":
         import optuna
         from sqlalchemy.exc import SQLAlchemyError
     except ImportError as error:
-        raise InputError(
-            "tuning needs Optuna: install tsdr with its extra `tune`, as in pip install '.[tune]'"
-        ) from error
+        raise extra_missing("tuning needs Optuna", "tune") from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         study = optuna.create_study(

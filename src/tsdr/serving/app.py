@@ -1,6 +1,7 @@
 """The service: answers in, mastery out, over HTTP."""
 
 import hmac
+import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
@@ -18,7 +19,6 @@ from tsdr.serving.messages import (
     Added,
     Health,
     MasteryFound,
-    Name,
     NewAnswer,
     NewAnswers,
     NextFound,
@@ -28,14 +28,15 @@ from tsdr.serving.messages import (
     PredictResponse,
     Problem,
     RankedConcept,
+    StudentName,
 )
 from tsdr.serving.model import Model
 from tsdr.serving.page import SIGNED_IN, page_routes
 from tsdr.serving.store import ConflictError, Store
-from tsdr.serving.students import Students
+from tsdr.serving.students import TARGET, Students
 
-TARGET, EXPLORE, RANKED = 0.7, 0.1, 5
-StudentId = Annotated[Name, Path(description="The platform's own id of the student.")]
+EXPLORE, RANKED = 0.1, 5
+StudentId = Annotated[StudentName, Path(description="The platform's own id of the student.")]
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "content": {PROBLEM: {"schema": Problem.model_json_schema()}}, "description": why}
     for status, why in {
@@ -53,6 +54,8 @@ def create_app(model: Model, store: Store, *, token: str | None = None, hosts: I
     With a token, every request but `/health` must bring it. With `hosts`, requests under another host name are refused:
     a page of another site could otherwise reach a service on the visitor's own machine by a name that it controls.
     """
+    if token and not token.isascii():
+        raise InputError("a token has ASCII characters only: others cannot be sent in a header")
     students, measures = Students(model, store), Measures()
 
     @asynccontextmanager
@@ -75,6 +78,7 @@ def create_app(model: Model, store: Store, *, token: str | None = None, hosts: I
     app.include_router(_other_routes(app, students, measures), dependencies=signed)
     app.include_router(page_routes(students, token, measures))
 
+    @app.head("/health", include_in_schema=False)
     @app.get("/health", responses={503: _ERRORS[400] | {"description": "The store cannot be reached."}})
     def health() -> Health:
         """Whether the model is loaded and the store can be reached."""
@@ -164,8 +168,8 @@ def _other_routes(app: FastAPI, students: Students, measures: Measures) -> APIRo
 
 def _token_check(token: str) -> Any:
     def check(request: Request) -> None:
-        given = request.headers.get("authorization", "")
-        brought = given[len("Bearer ") :] if given.startswith("Bearer ") else request.cookies.get(SIGNED_IN, "")
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        brought = given if scheme.lower() == "bearer" else request.cookies.get(SIGNED_IN, "")
         if not hmac.compare_digest(brought.encode(), token.encode()):
             raise HTTPException(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
 
@@ -191,6 +195,8 @@ def _explain_errors(app: FastAPI) -> None:
 
     @app.exception_handler(SQLAlchemyError)
     def unreachable(request: Request, error: SQLAlchemyError) -> Response:
+        # What the database says, without the statement: that would name a student.
+        logging.getLogger(__name__).error("the store failed: %s", getattr(error, "orig", None) or type(error).__name__)
         return problem(503, "the store cannot be reached", {"Retry-After": "1"})
 
     @app.exception_handler(Exception)

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tsdr.serving.measures import Measures
 
 LARGEST_BODY = 1 << 20
+LEFT = 499  # a client that left before its request was read
 PROBLEM = "application/problem+json"
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -59,6 +60,7 @@ class Guard:
             else:
                 await self._bounded(scope, receive, told)
         finally:
+            status = LEFT if scope.get("left") else status
             self.measures.request(_route(scope), scope["method"], status, time.perf_counter() - begin)
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,6 +69,7 @@ class Guard:
         while more:
             message = await receive()
             if message["type"] != "http.request":
+                scope["left"] = True
                 return
             body += message.get("body", b"")
             more = message.get("more_body", False)
@@ -91,10 +94,17 @@ class Guard:
             return self._too_large()
         if self.hosts is not None and _host_name(headers.get("host", "")) not in self.hosts:
             return problem(421, "this service answers on the loopback address only, under its own name")
-        reads = scope["method"] in ("GET", "HEAD", "OPTIONS")
-        if not reads and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            return problem(403, "a page of another site may not write here")
+        if self._foreign(headers, scope):
+            return problem(403, "a page of another site may not ask for this")
         return None
+
+    def _foreign(self, headers: Headers, scope: Scope) -> bool:
+        """Whether a page of another site asks for more than to be left for this one; to ask what is next writes."""
+        reads = scope["method"] in ("GET", "HEAD", "OPTIONS") and not scope["path"].endswith("/next")
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+        if site is not None:
+            return site in ("cross-site", "same-site") and not (reads and headers.get("sec-fetch-mode") == "navigate")
+        return not reads and origin is not None and origin.partition("://")[2] != headers.get("host")
 
     def _too_large(self) -> JSONResponse:
         return problem(413, f"a request has at most {LARGEST_BODY:,} bytes", {"Connection": "close"})

@@ -4,23 +4,57 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StrictBool, StringConstraints, Tag
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    StringConstraints,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+)
 
+from tsdr.errors import InputError, in_a_sentence
 from tsdr.serving.store import Answer
 
-LONGEST_NAME = 200
+LONGEST_NAME, LONGEST_CONCEPT = 200, 10_000
 MOST_ANSWERS = 1000
 MOST_RANKED = 100
 _EVENT = "The client's own name for this answer: sent twice, it counts once."
 
 
 def _printable(name: str) -> str:
-    if any(unicodedata.category(character) in ("Cc", "Cs", "Co", "Cn") for character in name) or not name.strip():
-        raise ValueError("a name has letters, digits or signs, and nothing that cannot be written")
+    unwritten = ("Cc", "Cs", "Co", "Cn")
+    if any(unicodedata.category(character) in unwritten or character == "\ufffd" for character in name):
+        raise ValueError("a name has nothing in it that cannot be written, or was not UTF-8")
+    if name != name.strip():
+        raise ValueError("a name does not begin or end with a space")
+    return name
+
+
+def _in_a_path(name: str) -> str:
+    if "/" in name:
+        raise ValueError("the name of a student has no slash in it")
     return name
 
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME), AfterValidator(_printable)]
+StudentName = Annotated[Name, AfterValidator(_in_a_path)]
+# The model's own names, however long: one that it does not know is refused for that.
+Concept = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_CONCEPT)]
+NAME: TypeAdapter[str] = TypeAdapter(Name)
+STUDENT: TypeAdapter[str] = TypeAdapter(StudentName)
+
+
+def checked(kind: TypeAdapter[str], name: str, what: str) -> str:
+    """A name as the service takes it, or a refusal."""
+    try:
+        return kind.validate_python(name)
+    except ValidationError as error:
+        raise InputError(f"{what} {name[:LONGEST_NAME]!r}: {in_a_sentence(error)}") from error
 
 
 class _Message(BaseModel):
@@ -31,7 +65,7 @@ class Answered(_Message):
     """A question that was answered; without a question, the concept stands in."""
 
     question: Name | None = None
-    concept: Name
+    concept: Concept
     correct: StrictBool | Literal[0, 1]
 
 
@@ -79,7 +113,7 @@ class Asked(_Message):
     """A question about a concept."""
 
     question: Name | None = None
-    concept: Name
+    concept: Concept
 
 
 class PredictRequest(_Message):

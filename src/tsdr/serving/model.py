@@ -41,9 +41,8 @@ class Target(NamedTuple):
 class Model:
     """A backbone with its vocabulary.
 
-    Names are those of the log that it was trained on. A question that it does not know counts as one of average
-    difficulty; without a question the concept stands in, as it does in a log. A concept that it does not know is
-    refused.
+    Names are those of the log that it was trained on. No question, or one that it does not know, counts as one of
+    average difficulty; in a log without questions each concept is its own. A concept that it does not know is refused.
     """
 
     def __init__(self, bundle: Bundle) -> None:
@@ -70,9 +69,10 @@ class Model:
         """A question about a concept, by their names; refused if the concept is not known."""
         if concept not in self._concept:
             raise InputError(f"the model does not know the concept {concept!r}; it was not in the log it learned from")
-        return Target(
-            self._concept[concept], self._question.get(concept if question is None else question, UNKNOWN_QUESTION)
-        )
+        code = self._concept[concept]
+        if question is None:
+            return self.every[code]
+        return Target(code, self._question.get(question, UNKNOWN_QUESTION))
 
     def interaction(self, concept: str, question: str | None, correct: int) -> Interaction:
         """An answer, by names."""
@@ -110,10 +110,6 @@ class Model:
         """The mastery of all concepts after each of these histories, of which the latest window is read."""
         for part in _in_batches([history[-self.window :] for history in histories]):
             yield from self.success(self.encode(part), [len(history) for history in part], [self.every] * len(part))
-
-    def target_of_mastery(self, concept: str) -> Target:
-        """What mastery of a concept is about: a question of average difficulty."""
-        return self.every[self.target(concept).concept]
 
     def predict_log(self, log: Log, *, unknown: Unknown = "error") -> pl.DataFrame:
         """Every answer of a log with the `success` that was to be expected from the student's answers before it.

@@ -1,6 +1,6 @@
 """A model as one ONNX file, to run where there is no torch.
 
-Inputs, for B students: `concept`, `question`, `correct` (int64 [B, W], the latest W answers, the oldest first, anything
+Inputs, for B students: `concept`, `question`, `correct` (int64 [B, W], the latest W answers, the oldest first, and 0
 behind the last one), `answers` (int64 [B], how many of them are real, up to W), `target_concept` and `target_question`
 (int64 [B]; question -1 is one of average difficulty). Outputs: `mastery` (float [B, concepts]) and `success` of the
 target (float [B]). The names behind the integers are in the metadata, as JSON under `tsdr`.
@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from tsdr.errors import InputError
+from tsdr.errors import extra_missing
 from tsdr.files import replacing
 from tsdr.sequences import Batch
 from tsdr.serving.model import Model
@@ -61,7 +61,7 @@ def export_onnx(model: Model, path: str | Path) -> None:
         import onnx  # noqa: F401  # torch asks for both only when it is under way
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise InputError(f"{error.name} is missing: pip install 'tsdr[onnx]'") from error
+        raise extra_missing(f"{error.name} is missing", "onnx") from error
     rows, one = torch.zeros(2, model.window, dtype=torch.long), torch.zeros(2, dtype=torch.long)
     # Every input is a tensor of its own: the exporter takes one that is given twice for the same input.
     example = (rows, rows.clone(), rows.clone(), one, one.clone(), one.clone())

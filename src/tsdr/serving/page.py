@@ -3,6 +3,7 @@
 import hmac
 import math
 import threading
+import time
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,17 +15,17 @@ import numpy as np
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from markupsafe import Markup
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.evaluation.diagnosis import Diagnosis
 from tsdr.report.pages import TONES, templates
 from tsdr.serving.measures import Measures
-from tsdr.serving.messages import Name
+from tsdr.serving.messages import NAME, STUDENT, Name, StudentName, checked
 from tsdr.serving.model import Model
 from tsdr.serving.store import Answer
-from tsdr.serving.students import Ranked, Students
+from tsdr.serving.students import TARGET, Ranked, Students
 
 SIGNED_IN = "tsdr_token"
 SHOWN_ANSWERS = 50
@@ -32,7 +33,7 @@ SHOWN_CONCEPTS = 24
 SUGGESTED = 5
 LISTED_STUDENTS, LISTED_CONCEPTS = 50, 100
 CLASS_CELLS, CLASS_STUDENTS = 100_000, 200  # how much is computed for one look at the class
-TARGET = 0.7
+CLASS_SECONDS = 15.0  # how long a look at the class is kept
 FIRST_DATE, LAST_DATE = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1980, 9999))
 
 
@@ -105,6 +106,7 @@ class Pages:
         self._templates.filters["path"] = lambda name: quote(name, safe="")
         self._diagnosis = diagnosis_of(students.model)
         self._lock = threading.Lock()
+        self._looked: tuple[float, ClassView] | None = None
 
     def of_student(self, student: str, told: str = "") -> str:
         """The page of a student, known or not."""
@@ -114,7 +116,7 @@ class Pages:
     def of_class(self) -> str:
         """The page of the class."""
         verdict = None if self._diagnosis is None else self._diagnosis.verdict
-        return self._render("class.html", view=self._class(), verdict=verdict, tones=TONES)
+        return self._render("class.html", view=self._class(), verdict=verdict, tones=TONES, seconds=CLASS_SECONDS)
 
     def sign_in(self, wrong: bool) -> str:
         """The form that asks for the token."""
@@ -140,25 +142,35 @@ class Pages:
         model, store = self.students.model, self.students.store
         found = self.students.mastery(student)
         known = store.find(student)
-        answers = [] if known is None else store.latest(known, SHOWN_ANSWERS + model.window)
-        readable = self.students.readable(answers)
+        answers = [] if known is None else store.latest(known, SHOWN_ANSWERS)
+        readable = [] if known is None else self.students.latest(known, SHOWN_ANSWERS + model.window)
         ranking = self.students.ranking(found, TARGET)[:SUGGESTED]
-        met = dict.fromkeys(answer.concept for answer in reversed(answers) if model.knows(answer.concept))
-        named = list(dict.fromkeys([*met, *(ranked.concept for ranked in ranking)]))
-        shown = named[:SHOWN_CONCEPTS]
-        steps = range(max(0, len(readable) - SHOWN_ANSWERS), len(readable) + 1)
-        columns = list(model.at_each_answer(readable, steps, [model.target_of_mastery(name) for name in shown]))
+        met = list(dict.fromkeys(answer.concept for answer in reversed(answers) if model.knows(answer.concept)))
+        shown = list(dict.fromkeys([*met[:SHOWN_CONCEPTS], *(ranked.concept for ranked in ranking)]))
+        # A column before the first answer that is shown and one after each; one that cannot be read changes nothing.
+        read = np.cumsum([0, *(model.knows(answer.concept) for answer in answers)])
+        steps = [int(step) for step in len(readable) - read[-1] + read]
+        interactions = self.students.interactions(readable)
+        columns = list(model.at_each_answer(interactions, steps, [model.target(name) for name in shown]))
         rows = [Row(name, [float(column[i]) for column in columns]) for i, name in enumerate(shown)]
         total = 0 if known is None else known.answers
-        first = total - min(SHOWN_ANSWERS, len(answers)) + 1
-        history = [Past(i, answer) for i, answer in enumerate(answers[-SHOWN_ANSWERS:], start=first)]
-        return StudentView(student, total, rows, history[::-1], ranking, len(named) - len(shown))
+        history = [Past(i, answer) for i, answer in enumerate(answers, start=total - len(answers) + 1)]
+        return StudentView(student, total, rows, history[::-1], ranking, max(0, len(met) - SHOWN_CONCEPTS))
 
     def _class(self) -> ClassView:
+        """The class as it is, or was a moment ago: to work it out takes seconds where there are many concepts."""
+        with self._lock:
+            if self._looked is None or time.monotonic() > self._looked[0] + CLASS_SECONDS:
+                view = self._class_now()
+                self._looked = time.monotonic(), view
+            return self._looked[1]
+
+    def _class_now(self) -> ClassView:
         model, store = self.students.model, self.students.store
         most = max(2, min(CLASS_STUDENTS, CLASS_CELLS // len(model.concepts)))
         recent = [student for student in store.recent(most) if student.answers]
-        histories = [self.students.readable(store.latest(student, model.window)) for student in recent]
+        latest = (self.students.latest(student, model.window) for student in recent)
+        histories = [self.students.interactions(answers) for answers in latest]
         concepts = []
         if histories:
             every = np.stack([found.numpy() for found in model.mastery_of(histories)])
@@ -202,23 +214,24 @@ def page_routes(students: Students, token: str | None, measures: Measures) -> AP
         if token and not hmac.compare_digest(request.cookies.get(SIGNED_IN, "").encode(), token.encode()):
             raise HTTPException(303, headers={"Location": "/sign-in"})
 
+    @routes.head("/", dependencies=[Depends(signed_in)])
     @routes.get("/", dependencies=[Depends(signed_in)])
     def look(student: Annotated[str, Query(max_length=1000)] = "") -> HTMLResponse:
         if not student.strip():
             return HTMLResponse(pages.of_class())
-        return HTMLResponse(pages.of_student(_named(student)))
+        return HTMLResponse(pages.of_student(checked(STUDENT, student.strip(), "student")))
 
     @routes.post("/", dependencies=[Depends(signed_in)])
     def add(
-        student: Annotated[Name, Form()],
+        student: Annotated[StudentName, Form()],
         event: Annotated[Name, Form()],
         concept: Annotated[str, Form(max_length=1000)],
         correct: Annotated[int, Form(ge=0, le=1)],
         question: Annotated[str, Form(max_length=200)] = "",
     ) -> Response:
-        answer = Answer(event, _named(question) if question.strip() else None, concept, correct)
         try:
-            added, _ = students.add(student, [answer])
+            asked = checked(NAME, question.strip(), "question") if question.strip() else None
+            added, _ = students.add(student, [Answer(event, asked, concept, correct)])
         except InputError as error:
             return HTMLResponse(pages.of_student(student, told=str(error)), 422)
         measures.answers(added)
@@ -236,22 +249,13 @@ def page_routes(students: Students, token: str | None, measures: Measures) -> AP
 
     @routes.post("/sign-in")
     def sign_in(request: Request, given: Annotated[str, Form(alias="token", max_length=1000)]) -> Response:
-        if token and not hmac.compare_digest(given.encode(), token.encode()):
-            return HTMLResponse(pages.sign_in(wrong=True), 401)
         response = RedirectResponse("/", 303)
+        if token is None:
+            return response
+        if not hmac.compare_digest(given.encode(), token.encode()):
+            return HTMLResponse(pages.sign_in(wrong=True), 401)
         secure = request.url.scheme == "https"
         response.set_cookie(SIGNED_IN, given, httponly=True, samesite="strict", secure=secure)
         return response
 
     return routes
-
-
-_NAME: TypeAdapter[str] = TypeAdapter(Name)
-
-
-def _named(text: str) -> str:
-    """A name as the service takes it, or a refusal."""
-    try:
-        return _NAME.validate_python(text.strip())
-    except ValidationError as error:
-        raise InputError(in_a_sentence(error)) from error

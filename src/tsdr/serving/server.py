@@ -2,10 +2,10 @@
 
 import ipaddress
 import json
+import multiprocessing
 import os
 import tempfile
 import threading
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -84,11 +84,11 @@ def is_loopback(host: str) -> bool:
 
 def _end_with_parent() -> None:
     """If the parent is killed, nobody would end its processes, and they would keep the port."""
-    parent = os.getppid()
+    parent = multiprocessing.parent_process()
+    assert parent is not None
 
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.2)
+        parent.join()
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

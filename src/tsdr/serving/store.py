@@ -21,7 +21,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, ProgrammingError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from tsdr.errors import InputError, in_a_sentence
+from tsdr.errors import InputError, extra_missing, in_a_sentence
 from tsdr.log import Log
 
 SQLITE_WAIT = 30.0  # seconds that a writer waits for others
@@ -135,9 +135,9 @@ class Store:
 
         An event that is known already is not added again; if it comes with another content, `ConflictError` is raised.
         """
-        now = time.time()
         with self._writing() as connection:
-            held = self._hold(connection, student, now)
+            held = self._hold(connection, student)
+            now = time.time()  # while the student is held: times are in the order of places
             known = self._events(connection, held.number, [answer.event for answer in answers])
             new: dict[str, Answer] = {}
             for answer in answers:
@@ -181,10 +181,9 @@ class Store:
 
     def offer(self, student: str, offer: Offer) -> int:
         """Keep an offer; gives its number."""
-        now = time.time()
         with self._writing() as connection:
-            held = self._hold(connection, student, now)
-            values = asdict(offer) | {"student": held.number, "time": now}
+            held = self._hold(connection, student)
+            values = asdict(offer) | {"student": held.number, "time": time.time()}
             number: int = connection.execute(
                 sql.insert(_offers).values(values).returning(_offers.c.number)
             ).scalar_one()
@@ -213,14 +212,17 @@ class Store:
 
     def log(self) -> Log:
         """All answers, as a log to learn from."""
-        question = sql.func.coalesce(_answers.c.question, _answers.c.concept)
-        columns = _students.c.id, question, _answers.c.concept, _answers.c.correct, _answers.c.time
+        columns = _students.c.id, _answers.c.question, _answers.c.concept, _answers.c.correct, _answers.c.time
         query = sql.select(*columns).select_from(_answers.join(_students)).order_by(_students.c.id, _answers.c.place)
-        return Log(self._table(query, _LOG))
+        found = self._table(query, _LOG)
+        if found["question"].is_null().all():
+            return Log(found.drop("question"))  # then each concept stands in for its questions
+        return Log(found.with_columns(pl.col("question").fill_null("no question: " + pl.col("concept"))))
 
     def offers(self) -> pl.DataFrame:
         """All offers, with the propensity of each."""
-        columns = (_students.c.id, *(column for column in _offers.c if column.name not in ("number", "student")))
+        offered = (_offers.c[name] for name in list(_OFFERS)[2:])
+        columns = (_offers.c.number, _students.c.id, *offered)
         query = sql.select(*columns).select_from(_offers.join(_students)).order_by(_offers.c.number)
         return self._table(query, _OFFERS)
 
@@ -234,8 +236,9 @@ class Store:
         with self._turn.taken() if self._turn else nullcontext(), self._engine.begin() as connection:
             yield connection
 
-    def _hold(self, connection: Connection, student: str, now: float) -> Student:
+    def _hold(self, connection: Connection, student: str) -> Student:
         """Make sure that a student is there, and that nobody else writes for them until the transaction ends."""
+        now = time.time()
         insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
         held = (
             insert(_students)
@@ -258,6 +261,7 @@ class Store:
 
 _LOG = {"student": pl.String, "question": pl.String, "concept": pl.String, "correct": pl.Int64, "time": pl.Float64}
 _OFFERS = {
+    "offer": pl.Int64,
     "student": pl.String,
     "answers": pl.Int64,
     "concept": pl.String,
@@ -270,11 +274,19 @@ _OFFERS = {
 }
 
 
+def without_password(url: str) -> str:
+    """The address of a store, to be shown."""
+    try:
+        return make_url(url).render_as_string()
+    except (ArgumentError, ValueError):
+        return "the store"
+
+
 def _connect(url: str) -> Engine:
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
-        raise InputError(f"{url!r} is not a store; write sqlite:///students.db or postgresql://...") from error
+    except (ArgumentError, ValueError) as error:
+        raise InputError("this is not a store; write sqlite:///students.db or postgresql://...") from error
     if parsed.drivername == "sqlite" and parsed.database not in (None, "", ":memory:"):
         engine = sql.create_engine(parsed, connect_args={"timeout": SQLITE_WAIT})
         sql.event.listen(engine, "connect", _set_up_sqlite)
@@ -290,7 +302,7 @@ def _postgres(url: URL) -> Engine:
     try:
         return sql.create_engine(url, pool_pre_ping=True)
     except ImportError as error:
-        raise InputError("a store in PostgreSQL needs psycopg: pip install 'tsdr[postgres]'") from error
+        raise extra_missing("a store in PostgreSQL needs psycopg", "postgres") from error
 
 
 def _set_up_sqlite(connection: Any, record: Any) -> None:

@@ -6,12 +6,13 @@ A session that is held is brought up to date from the store before it is asked, 
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import SystemRandom
 
 from tsdr.serving.model import Interaction, Model, Session
 from tsdr.serving.store import Answer, Offer, Store, Student
 
+TARGET = 0.7  # the success that an offer should come close to
 HELD = 1000  # sessions in memory: 20 to 170 kB each, by backbone
 
 
@@ -60,10 +61,6 @@ class Students:
         self._held: OrderedDict[str, _Held] = OrderedDict()
         self._lock = threading.Lock()
         self._random = SystemRandom()
-
-    def __len__(self) -> int:
-        """How many sessions are held."""
-        return len(self._held)
 
     def add(self, student: str, answers: Sequence[Answer]) -> tuple[int, int]:
         """Store answers, all or none: how many were new, and how many there are now."""
@@ -114,13 +111,19 @@ class Students:
             self._held.pop(student, None)
         return self.store.delete(student)
 
-    def readable(self, answers: Sequence[Answer]) -> list[Interaction]:
-        """Answers as the model reads them; without those on concepts that it does not know."""
-        return [
-            self.model.interaction(answer.concept, answer.question, answer.correct)
-            for answer in answers
-            if self.model.knows(answer.concept)
-        ]
+    def latest(self, student: Student, count: int) -> list[Answer]:
+        """The latest answers that the model can read: a store may have concepts that it does not know."""
+        found: list[Answer] = []
+        left = student
+        while left.answers and len(found) < count:
+            part = self.store.latest(left, count)
+            found = [answer for answer in part if self.model.knows(answer.concept)] + found
+            left = replace(left, answers=max(0, left.answers - count))
+        return found[-count:]
+
+    def interactions(self, answers: Sequence[Answer]) -> list[Interaction]:
+        """Answers as the model reads them."""
+        return [self.model.interaction(answer.concept, answer.question, answer.correct) for answer in answers]
 
     def _mastery(self, answers: int, session: Session) -> Mastery:
         return Mastery(answers, tuple(session.mastery_of_all().tolist()))
@@ -137,12 +140,13 @@ class Students:
     def _bring_up_to_date(self, held: _Held, known: Student) -> None:
         """Read what was stored since the session was asked last, and no more than a window of it."""
         missing = known.answers - held.read
-        if held.student != known.number or missing > self.model.window:
-            held.session, held.student, held.read = self.model.session(), known.number, 0
-            missing = known.answers
-        if missing <= 0:  # another request has read even more
+        if held.student == known.number and missing <= 0:  # another request may have read even more
             return
-        for answer in self.store.latest(known, min(missing, self.model.window)):
-            if self.model.knows(answer.concept):
-                held.session.observe(answer.question, answer.concept, answer.correct)
-        held.read = known.answers
+        if held.student == known.number and missing <= self.model.window:
+            answers = [answer for answer in self.store.latest(known, missing) if self.model.knows(answer.concept)]
+        else:
+            held.session = self.model.session()
+            answers = self.latest(known, self.model.window)
+        for answer in answers:
+            held.session.observe(answer.question, answer.concept, answer.correct)
+        held.student, held.read = known.number, known.answers

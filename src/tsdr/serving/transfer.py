@@ -8,21 +8,32 @@ from typing import Any
 import polars as pl
 
 from tsdr.log import Log
-from tsdr.serving.messages import MOST_ANSWERS
+from tsdr.serving.messages import MOST_ANSWERS, NAME, STUDENT, checked
 from tsdr.serving.store import Answer, Store
 from tsdr.tables import write_table
+
+LARGEST_SECONDS = 2e10  # the year 2603
 
 
 def enroll(log: Log, url: str) -> Iterator[int]:
     """Store the answers of a log, student by student: how many of each were new.
 
-    Each is an event by its place among the student's answers in the log, so that the same log brings nothing twice.
+    Each is an event by its time (and its place among those of the same time), so that a log brings nothing twice, and
+    a later one what is new in it. Names that the service could not be asked for are refused before anything is stored.
     """
+    columns = ("question", "concept", "correct", "time")
+    for column, kind in (("student", STUDENT), ("question", NAME)):
+        for name in log.answered[column].unique():
+            checked(kind, name, column)
+    answered = log.answered
+    if (answered["question"] == answered["concept"]).all():  # a log without questions, for which the concepts stand in
+        answered = answered.with_columns(question=pl.lit(None, pl.String))
     store = Store(url)
-    for part in log.answered.partition_by("student", maintain_order=True):
+    for part in answered.partition_by("student", maintain_order=True):
+        numbered = part.with_columns(same=pl.int_range(pl.len()).over("time"))
         answers = [
-            Answer(f"log-{place}", row["question"], row["concept"], row["correct"], _seconds(row["time"]))
-            for place, row in enumerate(part.iter_rows(named=True))
+            Answer(f"log-{time}-{same}", question, concept, correct, _seconds(time))
+            for question, concept, correct, time, same in numbered.select(*columns, "same").iter_rows()
         ]
         parts = (answers[at : at + MOST_ANSWERS] for at in range(0, len(answers), MOST_ANSWERS))
         yield sum(store.add(part["student"][0], some)[0] for some in parts)
@@ -40,5 +51,7 @@ def collect(url: str, folder: Path) -> tuple[Log, pl.DataFrame]:
 
 
 def _seconds(time: Any) -> float:
-    """A time of a log in seconds; a date-time without a zone is UTC."""
-    return time.replace(tzinfo=UTC).timestamp() if isinstance(time, datetime) else float(time)
+    """A time of a log in seconds: a date-time without a zone is UTC, a number too large for seconds milliseconds."""
+    if isinstance(time, datetime):
+        return time.replace(tzinfo=UTC).timestamp()
+    return float(time) / (1000 if abs(time) > LARGEST_SECONDS else 1)

@@ -66,7 +66,7 @@ class Bundle:
             versions=versions(),
         )
         with replacing(folder / DESCRIPTION) as temporary:
-            temporary.write_text(description.model_dump_json(indent=1))
+            temporary.write_text(description.model_dump_json(indent=1), encoding="utf-8")
 
 
 def check_target(folder: Path) -> None:
@@ -90,11 +90,11 @@ def read_bundle(folder: str | Path) -> Bundle:
         if not (folder / name).is_file():
             raise InputError(f"{folder}: is not a bundle: {name} is missing")
     try:
-        raw = json.loads((folder / DESCRIPTION).read_text())
+        raw = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
         form = raw.get("format", FORMAT) if isinstance(raw, dict) else FORMAT
         description = _Description.model_validate(raw) if form == FORMAT else None
         weights = load_file(folder / WEIGHTS)
-        found = json.loads((folder / DIAGNOSIS).read_text()) if (folder / DIAGNOSIS).exists() else None
+        found = json.loads((folder / DIAGNOSIS).read_text(encoding="utf-8")) if (folder / DIAGNOSIS).exists() else None
     except (ValueError, OSError, ValidationError, SafetensorError) as error:
         raise InputError(f"{folder}: is not a bundle that can be read ({in_a_sentence(error)})") from error
     if description is None:
