@@ -8,6 +8,7 @@ A record is made by `tsdr reproduce synthetic` or `tsdr compare --gamma GAMMA --
 
 import statistics
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,15 @@ success of every concept at every step of held-out students, with its paired dif
 better), and *gap closed* the share of the distance from naive to random exposure, with a 95 % interval over students;
 there is no share where the gap is below two standard errors. Intervals over students do not tell what another training
 would come to: where seeds disagree, believe the spread over runs."""
+CONTROLS = """
+## tsdr against its controls
+
+Any good teacher regularises. `naive-regularised` is naive training with dropout and weight decay tuned on each fold's
+validation students, `tsdr-unweighted` is tsdr with w = 1. The differences are tsdr less the control, paired over runs:
+for true BCE negative is better, for logged AUC positive is.
+
+| log | model | control | true BCE | logged AUC |
+|---|---|---|---|---|"""
 SIMULATED = "simulated-gamma"
 
 
@@ -66,7 +76,19 @@ def document(records: list[Record]) -> str:
             of_model = [record for record in records if (record.dataset, record.backbone) == (log, model)]
             for method in dict.fromkeys(record.method for record in sorted(of_model, key=_order)):
                 parts.append(_row(model, method, of_model, known))
-    return "\n".join(parts)
+    return "\n".join([*parts, *_controls(records, logs)])
+
+
+def _controls(records: list[Record], logs: list[str]) -> list[str]:
+    """tsdr beside what regularises without debiasing, on the same folds."""
+    parts = [CONTROLS]
+    for log, model, control in product(logs, MODELS, ("naive-regularised", "tsdr-unweighted")):
+        of_model = [record for record in records if (record.dataset, record.backbone) == (log, model)]
+        ours, theirs = ([run for run in of_model if run.method == method] for method in ("tsdr", control))
+        if ours and theirs and "true_bce" in ours[0].metrics:
+            differences = [_difference(ours, theirs, *metric) for metric in (("true_bce", -1), ("auc", 1))]
+            parts.append(f"| {log_name(log)} | {model} | {control} | {' | '.join(differences)} |")
+    return parts
 
 
 def _timed(record: Record) -> bool:
