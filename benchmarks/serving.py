@@ -10,19 +10,20 @@ students have 60 answers each at the start, more than the window.
 
 import argparse
 import asyncio
+import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import numpy as np
 import torch
 
@@ -35,7 +36,8 @@ from tsdr.training.bundle import Bundle
 
 CONCEPTS, QUESTIONS, WINDOW = 1769, 8000, 50
 TARGETS = {"dkt": 20, "simplekt": 80, "sparsekt": 80, "akt": 160, "folibikt": 160, "diskt": 160}  # ms, p99
-STUDENTS = 500
+STUDENTS, CONNECTIONS, PORT = 500, 32, 8099
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 SERVICE_TARGET = 250  # ms, p99
 
 
@@ -89,19 +91,18 @@ def measure_sessions(answers: int) -> None:
 
 
 @contextmanager
-def service(bundle: Path, store: str, workers: int) -> Iterator[str]:
+def service(bundle: Path, store: str, workers: int) -> Iterator[tuple[str, int]]:
     """The service, as a user starts it."""
-    command = [sys.executable, "-m", "tsdr", "serve", str(bundle), "--store", store, "--port", "8099"]
+    command = [sys.executable, "-m", "tsdr", "serve", str(bundle), "--store", store, "--port", str(PORT)]
     process = subprocess.Popen([*command, "--workers", str(workers)], start_new_session=True)
-    url = "http://127.0.0.1:8099"
     try:
         for _ in range(600):
             try:
-                if httpx.get(f"{url}/health").status_code == 200:
-                    break
-            except httpx.TransportError:
+                socket.create_connection(("127.0.0.1", PORT)).close()
+                break
+            except ConnectionError:
                 time.sleep(0.2)
-        yield url
+        yield "127.0.0.1", PORT
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait()
@@ -120,67 +121,89 @@ def enroll_students(store: str) -> None:
 
 
 class Load:
-    """Requests as a platform sends them: 60 % answers, 30 % mastery, 10 % what to ask next."""
+    """Requests as a platform sends them: 60 % answers, 30 % mastery, 10 % what to ask next.
 
-    def __init__(self, client: httpx.AsyncClient, name: str) -> None:
-        self.client, self.name = client, name
+    They go over a bounded number of connections that stay open, written and read by hand: a client library would take
+    more of the machine than the service does. A request's time begins when it is due, a connection being free or not.
+    """
+
+    def __init__(self, address: tuple[str, int], name: str) -> None:
+        self.address, self.name = address, name
         self.drawn = random.Random(name)
         self.sent = 0
         self.times: dict[str, list[float]] = {"answers": [], "mastery": [], "next": []}
-        self.statuses: Counter[int | str] = Counter()
+        self.statuses: Counter[int] = Counter()
 
-    async def one(self) -> None:
-        """One request, and how long it took."""
+    def draw(self) -> tuple[str, bytes]:
+        """The kind of the next request, and the request."""
         kind = self.drawn.choices(list(self.times), (60, 30, 10))[0]
         path = f"/students/s{self.drawn.randrange(STUDENTS)}/{kind}"
         self.sent += 1
-        concept, question = self.drawn.randrange(CONCEPTS), self.drawn.randrange(QUESTIONS)
-        body = {
+        if kind != "answers":
+            return kind, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+        answer = {
             "event": f"{self.name} {self.sent}",
-            "question": f"q{question:04}",
-            "concept": f"c{concept:04}",
+            "question": f"q{self.drawn.randrange(QUESTIONS):04}",
+            "concept": f"c{self.drawn.randrange(CONCEPTS):04}",
             "correct": self.drawn.randrange(2),
         }
-        begin = time.perf_counter()
-        try:
-            if kind == "answers":
-                response = await self.client.post(path, json=body)
-            else:
-                response = await self.client.get(path)
-            self.statuses[response.status_code] += 1
-        except httpx.TransportError as error:
-            self.statuses[type(error).__name__] += 1
+        body = json.dumps(answer)
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        return kind, f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+
+    async def connect(self, count: int) -> list[Connection]:
+        """Connections, opened one after the other: of many at once the process that wakes first would take all."""
+        found = []
+        for _ in range(count):
+            found.append(await asyncio.open_connection(*self.address))
+            await asyncio.sleep(0.02)
+        return found
+
+    async def exchange(self, connection: Connection, kind: str, request: bytes, begin: float) -> None:
+        """Send a request, read what comes back, and keep how long it took."""
+        reader, writer = connection
+        writer.write(request)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        await reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
+        self.statuses[int(head.split()[1])] += 1
         self.times[kind].append(1000 * (time.perf_counter() - begin))
 
     async def steadily(self, rate: float, seconds: float) -> float:
         """Requests at fixed moments, answered or not; gives the rate at which they were answered."""
-        begin, under_way = time.perf_counter(), set()
+        due: asyncio.Queue[tuple[str, bytes, float] | None] = asyncio.Queue()
+
+        async def take(connection: Connection) -> None:
+            while (taken := await due.get()) is not None:
+                await self.exchange(connection, *taken)
+
+        takers = [asyncio.create_task(take(connection)) for connection in await self.connect(CONNECTIONS)]
+        begin = time.perf_counter()
         for i in range(int(rate * seconds)):
-            await asyncio.sleep(max(0.0, begin + i / rate - time.perf_counter()))
-            task = asyncio.create_task(self.one())
-            under_way.add(task)
-            task.add_done_callback(under_way.discard)
-        await asyncio.gather(*under_way)
+            moment = begin + i / rate
+            await asyncio.sleep(max(0.0, moment - time.perf_counter()))
+            due.put_nowait((*self.draw(), moment))
+        for _ in takers:
+            due.put_nowait(None)
+        await asyncio.gather(*takers)
         return self.sent / (time.perf_counter() - begin)
 
     async def as_fast_as_possible(self, clients: int, seconds: float) -> float:
         """Clients that send the next request when the last is answered."""
+        connections = await self.connect(clients)
         begin = time.perf_counter()
 
-        async def client() -> None:
+        async def client(connection: Connection) -> None:
             while time.perf_counter() < begin + seconds:
-                await self.one()
+                await self.exchange(connection, *self.draw(), time.perf_counter())
 
-        await asyncio.gather(*(client() for _ in range(clients)))
+        await asyncio.gather(*(client(connection) for connection in connections))
         return self.sent / (time.perf_counter() - begin)
 
 
-async def measure(url: str, run: Callable[[Load], object], label: str) -> None:
+async def measure(address: tuple[str, int], run: Callable[[Load], Awaitable[float]], label: str) -> None:
     """One load on the service."""
-    limits = httpx.Limits(max_connections=64)
-    async with httpx.AsyncClient(base_url=url, timeout=30, limits=limits) as client:
-        load = Load(client, label)
-        rate = await run(load)  # type: ignore[misc]
+    load = Load(address, label)
+    rate = await run(load)
     every = [value for values in load.times.values() for value in values]
     print(f"\n{label}: {load.sent:,} requests, {rate:.0f} a second, statuses {dict(load.statuses)}\n")
     print("| request | number | p50, ms | p99, ms |\n|---|---|---|---|")
@@ -196,14 +219,14 @@ def measure_service(rate: float, seconds: float, workers: int = 2) -> None:
         new_bundle("dkt").write(Path(folder) / "model")
         store = f"sqlite:///{folder}/students.db"
         enroll_students(store)
-        with service(Path(folder) / "model", store, workers) as url:
-            asyncio.run(measure(url, lambda load: load.steadily(50, 3), "warming up"))
-            asyncio.run(
-                measure(url, lambda load: load.steadily(rate, seconds), f"dkt, {workers} workers, {rate:.0f} a second")
-            )
-            asyncio.run(
-                measure(url, lambda load: load.as_fast_as_possible(16, seconds / 2), "the same, 16 clients that wait")
-            )
+        with service(Path(folder) / "model", store, workers) as address:
+            loads: dict[str, Callable[[Load], Awaitable[float]]] = {
+                "warming up": lambda load: load.steadily(50, 3),
+                f"dkt, {workers} workers, {rate:.0f} a second": lambda load: load.steadily(rate, seconds),
+                "the same, 16 clients that wait": lambda load: load.as_fast_as_possible(16, seconds / 2),
+            }
+            for label, run in loads.items():
+                asyncio.run(measure(address, run, label))
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Body, Depends, FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import SQLAlchemyError
@@ -33,9 +34,10 @@ from tsdr.serving.messages import (
 from tsdr.serving.model import Model
 from tsdr.serving.page import SIGNED_IN, page_routes
 from tsdr.serving.store import ConflictError, Store
-from tsdr.serving.students import TARGET, Students
+from tsdr.serving.students import TARGET, Students, on_one_core
 
 EXPLORE, RANKED = 0.1, 5
+THREADS = 4  # that answer at a time: more would only wait for each other, and for the one that writes
 StudentId = Annotated[StudentName, Path(description="The platform's own id of the student.")]
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "content": {PROBLEM: {"schema": Problem.model_json_schema()}}, "description": why}
@@ -60,6 +62,7 @@ def create_app(model: Model, store: Store, *, token: str | None = None, hosts: I
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = THREADS
         yield
         store.close()
 
@@ -139,6 +142,7 @@ def _other_routes(app: FastAPI, students: Students, measures: Measures) -> APIRo
     @routes.post("/predict")
     def predict(asked: PredictRequest) -> PredictResponse:
         """Predict for a history that comes with the request; nothing is stored."""
+        on_one_core()
         model = students.model
         session = model.session()
         for answer in asked.history:

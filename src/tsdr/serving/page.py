@@ -25,7 +25,7 @@ from tsdr.serving.measures import Measures
 from tsdr.serving.messages import NAME, STUDENT, Name, StudentName, checked
 from tsdr.serving.model import Model
 from tsdr.serving.store import Answer
-from tsdr.serving.students import TARGET, Ranked, Students
+from tsdr.serving.students import TARGET, Ranked, Students, on_one_core
 
 SIGNED_IN = "tsdr_token"
 SHOWN_ANSWERS = 50
@@ -166,6 +166,7 @@ class Pages:
             return self._looked[1]
 
     def _class_now(self) -> ClassView:
+        on_one_core()
         model, store = self.students.model, self.students.store
         most = max(2, min(CLASS_STUDENTS, CLASS_CELLS // len(model.concepts)))
         recent = [student for student in store.recent(most) if student.answers]

@@ -9,7 +9,6 @@ import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import torch
 import uvicorn
 from fastapi import FastAPI
 
@@ -62,7 +61,6 @@ def serve(bundle: Path, store: str, host: str, port: int, workers: int) -> None:
 def process() -> FastAPI:
     """The application of one process, by the settings in the environment."""
     settings = Settings(**json.loads(os.environ[_SETTINGS]))
-    torch.set_num_threads(1)  # requests are small, and there are several at a time
     if settings.workers > 1:
         _end_with_parent()
     token = os.environ.get(TOKEN) or None

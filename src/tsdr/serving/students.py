@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import SystemRandom
 
+import torch
+
 from tsdr.serving.model import Interaction, Model, Session
 from tsdr.serving.store import Answer, Offer, Store, Student
 
@@ -52,6 +54,14 @@ class _Held:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
+def on_one_core() -> None:
+    """Let the thread of this request compute on one core: requests are small, and several are under way at a time.
+
+    It is said anew in every thread, for part of what torch computes with keeps it by thread.
+    """
+    torch.set_num_threads(1)
+
+
 class Students:
     """Answers in, mastery out."""
 
@@ -70,6 +80,7 @@ class Students:
 
     def mastery(self, student: str) -> Mastery:
         """The mastery of a student; of one who is not known, that of anybody without answers."""
+        on_one_core()
         known = self.store.find(student)
         if known is None:
             return self._mastery(0, self.model.session())
