@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import polars as pl
@@ -138,8 +139,10 @@ def test_predict_needs_no_student(client: TestClient, store: Store) -> None:
     assert store.count() == 0
 
 
-def test_offers_follow_their_propensities_and_are_stored(client: TestClient, store: Store) -> None:
+def test_offers_follow_their_propensities_and_are_stored(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """With 400 offers at an exploration share of 0.5, each share lies within four standard errors of its chance."""
+    monkeypatch.setattr("tsdr.serving.students.SystemRandom", lambda: Random(7))
+    client = TestClient(create_app(MODEL, store))
     client.post("/students/ada/answers", json=answer(1))
     offers, n = [], 400
     for _ in range(n):
