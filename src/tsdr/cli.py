@@ -559,10 +559,11 @@ def serve_command(
 ) -> None:
     """Serve a model: answers in, mastery out, over HTTP, with a page; TSDR_TOKEN in the environment is asked for."""
     with _serving_installed():
-        from tsdr.serving.server import TOKEN, is_loopback, serve
+        from tsdr.serving.server import TOKEN, check, is_loopback, serve
         from tsdr.serving.store import without_password
     if not is_loopback(host) and not os.environ.get(TOKEN):
         complain("warning:", f"{host} is reached from other machines, and no {TOKEN} is set: anybody may read it all")
+    check(bundle, store)
     shown = f"[{host}]" if ":" in host else host
     console.print(
         f"Serving {bundle} at http://{shown}:{port}/ (Ctrl-C stops it); students in {without_password(store)}",

@@ -38,11 +38,14 @@ class Settings:
     workers: int
 
 
-def serve(bundle: Path, store: str, host: str, port: int, workers: int) -> None:
-    """Serve until stopped. The token, if there is to be one, is in the environment: arguments can be seen by all."""
-    # A bundle or a store that cannot be used is refused here, not in every process.
+def check(bundle: Path, store: str) -> None:
+    """Refuse a bundle or a store that cannot be used, before any process is started with it."""
     diagnosis_of(load(bundle))
     Store(store).close()
+
+
+def serve(bundle: Path, store: str, host: str, port: int, workers: int) -> None:
+    """Serve until stopped. The token, if there is to be one, is in the environment: arguments can be seen by all."""
     settings = Settings(str(bundle.resolve()), store, host, port, workers)
     os.environ[_SETTINGS] = json.dumps(asdict(settings))
     with tempfile.TemporaryDirectory(prefix="tsdr-metrics-") as counts:
