@@ -72,12 +72,11 @@ class DKT(Backbone[DKTHistory]):
         if 4 * concept.shape[2] > self.n_concepts:
             return self.output(state).gather(2, concept)
         weights = nn.functional.embedding(concept, self.output.weight)
-        return torch.einsum("bmkd,bmd->bmk", weights, state) + self.output.bias[concept]
+        return (weights * state[:, :, None]).sum(-1) + self.output.bias[concept]
 
     def summary(self, history: DKTHistory) -> Tensor:
         """The hidden state before each step."""
-        steps = torch.arange(self.steps_of(history), device=history.hidden.device)[None]
-        return self._at(history, steps).detach()
+        return history.hidden[:, :-1].detach()
 
     def append(self, history: DKTHistory, concept: Tensor, question: Tensor, correct: Tensor) -> DKTHistory:
         """One more step of the LSTM."""

@@ -9,7 +9,7 @@ with pseudo-answers and weights held fixed, the last term only if the correction
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -143,17 +143,14 @@ class JointObjective:
         serves_summary = {id(parameter) for parameter in model.summary_parameters()}
         learned = [parameter for parameter in model.parameters() if id(parameter) not in serves_summary]
         rate = training.learning_rate
-        self.optimisers = {"model": torch.optim.Adam(learned, lr=rate, weight_decay=training.weight_decay)}
+        self.optimisers = {"model": _adam(learned, rate, training.weight_decay)}
         if imputation is not None:
-            self.optimisers["imputation"] = torch.optim.Adam(
-                imputation.parameters(), lr=rate, weight_decay=IMPUTATION_DECAY
-            )
+            self.optimisers["imputation"] = _adam(imputation.parameters(), rate, IMPUTATION_DECAY)
         if options.weights != "off":
             self.propensity = Propensity(_summary_size(model), model.n_concepts, options.propensity)
             self.propensity.to(learned[0].device)
-            self.optimisers["propensity"] = torch.optim.Adam(
-                [*self.propensity.parameters(), *model.summary_parameters()], lr=rate, weight_decay=PROPENSITY_DECAY
-            )
+            of_propensity = [*self.propensity.parameters(), *model.summary_parameters()]
+            self.optimisers["propensity"] = _adam(of_propensity, rate, PROPENSITY_DECAY)
 
     def settings(self) -> str:
         """The options."""
@@ -302,6 +299,10 @@ class JointObjective:
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()
+
+
+def _adam(parameters: Iterable[Tensor], rate: float, decay: float) -> torch.optim.Adam:
+    return torch.optim.Adam(parameters, lr=rate, weight_decay=decay, fused=True)
 
 
 @torch.no_grad()

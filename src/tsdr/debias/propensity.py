@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import softplus
+from torch.nn.functional import embedding, linear, softplus
 
 from tsdr.sequences import Batch
 
@@ -56,13 +56,14 @@ class Propensity(nn.Module):
         drawn = torch.arange(self.n_concepts, device=state.device)
         if negatives != "all" and negatives < self.n_concepts:
             drawn = torch.randint(self.n_concepts, (negatives,), device=state.device)
-        logits = nn.functional.linear(state, self.output.weight[drawn], self.output.bias[drawn])
-        unlogged = drawn != concept[:, None]
-        against = (softplus(logits) * unlogged).sum(-1) * self.n_concepts / len(drawn)
-        return (softplus(-self._logit(state, concept)) + against).mean() / self.n_concepts
+        logits = linear(state, embedding(drawn, self.output.weight), self.output.bias[drawn])
+        own = self._logit(state, concept)
+        times_drawn = drawn.bincount(minlength=self.n_concepts)[concept]
+        against = softplus(logits).sum(-1) - times_drawn * softplus(own)
+        return (softplus(-own) + against * self.n_concepts / len(drawn)).mean() / self.n_concepts
 
     def _logit(self, state: Tensor, concept: Tensor) -> Tensor:
-        return (state * self.output.weight[concept]).sum(-1) + self.output.bias[concept]
+        return (state * embedding(concept, self.output.weight)).sum(-1) + self.output.bias[concept]
 
 
 class QuestionFrequency:

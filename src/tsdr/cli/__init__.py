@@ -1,0 +1,36 @@
+"""The command line: `tsdr COMMAND`."""
+
+import sys
+
+import typer
+from pydantic import ValidationError
+
+from tsdr.cli import experiments, logs, models, serving
+from tsdr.errors import InputError, in_a_sentence
+from tsdr.report.progress import complain
+
+app = typer.Typer(
+    help="Debiased knowledge tracing: what students really know, from selected logs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for part in (logs, models, serving, experiments):
+    app.add_typer(part.commands)
+
+
+def main() -> None:
+    """Run the command line; input that is refused ends in one sentence and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except ValidationError as error:
+        _fail(in_a_sentence(error))
+
+
+def _fail(message: str) -> None:
+    complain("error:", message)
+    sys.exit(2)

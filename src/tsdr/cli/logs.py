@@ -1,0 +1,125 @@
+"""Commands about logs: look into them, prepare and simulate them, say how they were selected."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tsdr.cli.shared import Columns, ConceptSeparator, LogFile, Minimum, Separator, console, read
+from tsdr.datasets import SOURCES, Sample, Unanswered, prepare
+from tsdr.errors import InputError
+from tsdr.evaluation.diagnostics import diagnose
+from tsdr.inspection import inspect_log
+from tsdr.report.terminal import show_account, show_datasets, show_inspection, show_verdict
+from tsdr.simulator import Recommender, read_simulation, simulate
+from tsdr.training.bundle import keep_diagnosis, read_bundle
+
+PANEL = "Logs"
+commands = typer.Typer()
+
+
+@commands.command("inspect", rich_help_panel=PANEL)
+def inspect_command(
+    log: LogFile,
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Say what is in a log, and the first thing that looks wrong."""
+    show_inspection(inspect_log(read(log, column, concept_separator, separator)), console)
+
+
+@commands.command("datasets", rich_help_panel=PANEL)
+def datasets_command() -> None:
+    """List the data sets that can be prepared: where they are published, on which terms, which files are expected."""
+    show_datasets(SOURCES.values(), console)
+
+
+@commands.command("prepare", rich_help_panel=PANEL)
+def prepare_command(
+    name: Annotated[str, typer.Argument(help="A data set of `tsdr datasets`, such as ednet.")],
+    raw: Annotated[Path, typer.Argument(help="The folder that its download unpacked to.")],
+    out: Annotated[Path, typer.Option(metavar="LOG.parquet", help="Where to write the log.")],
+    sample: Annotated[
+        str, typer.Option(help="How many students to draw; paper: as many as the paper did; all: do not draw.")
+    ] = "paper",
+    seed: Annotated[int, typer.Option(min=0, help="Of the sample.")] = 42,
+    minimum: Annotated[int, typer.Option(min=1, help="Students with fewer answers are left out.")] = 5,
+    unanswered: Annotated[
+        Unanswered, typer.Option(help="What becomes of \"I don't know\" (Slepemapy); drop is the paper's rule.")
+    ] = "skipped",
+) -> None:
+    """Turn the files of a data set, as they are downloaded, into a log, and account for every row."""
+    if sample not in ("paper", "all") and not sample.isdigit():
+        raise InputError(f"--sample {sample}: give a number of students, paper or all")
+    drawn: Sample = int(sample) if sample.isdigit() else "all" if sample == "all" else "paper"
+    with console.status(f"Preparing {name}") as status:
+        account = prepare(
+            name,
+            raw,
+            out,
+            sample=drawn,
+            seed=seed,
+            minimum=minimum,
+            unanswered=unanswered,
+            on_stage=status.update,
+        )
+    show_account(account, console)
+    console.print(f"The log: {out}", soft_wrap=True)
+
+
+@commands.command("simulate", rich_help_panel=PANEL)
+def simulate_command(
+    out: Annotated[Path, typer.Option(help="Folder for log.parquet, skipped.parquet, truth.npz and options.json.")],
+    gamma: Annotated[float, typer.Option(min=0, max=1, help="How strongly students skip; 0: not at all.")] = 0.8,
+    students: Annotated[int, typer.Option(min=1)] = 1000,
+    questions: Annotated[int, typer.Option(min=2)] = 200,
+    concepts: Annotated[int, typer.Option(min=1)] = 20,
+    seed: Annotated[int, typer.Option(min=0)] = 1,
+    recommender: Annotated[
+        bool,
+        typer.Option("--recommender", help="Offer what comes close to --target, instead of by popularity."),
+    ] = False,
+    target: Annotated[float, typer.Option(min=0, max=1, help="The recommender's target for success.")] = 0.7,
+) -> None:
+    """Simulate a selected log with the whole truth: skips (gamma), a recommender, or both."""
+    policy = Recommender(target=target) if recommender else None
+    with console.status("Simulating"):
+        simulation = simulate(gamma, students, questions, concepts, seed, recommender=policy)
+        simulation.write(out)
+    console.print(
+        f"{out}: {len(simulation.log):,} interactions and {len(simulation.skipped):,} skipped offers "
+        f"of {students:,} students",
+        soft_wrap=True,
+    )
+
+
+@commands.command("diagnose", rich_help_panel=PANEL)
+def diagnose_command(
+    source: Annotated[Path, typer.Argument(metavar="LOG", help="A log, or a folder written by simulate.")],
+    out: Annotated[Path, typer.Option(metavar="PAGE.html", help="The page; its numbers are written beside it.")],
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="BUNDLE", help="Measure this model, not a quick dkt, and keep what is found with it."),
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(min=2, help="How many of a student's latest answers are used; the model's, or 50.")
+    ] = None,
+    minimum: Minimum = 5,
+    seed: Annotated[int, typer.Option(min=0)] = 42,
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Say whether a log is a fair sample, how it was selected, and whether weights can repair it."""
+    from tsdr.report.diagnosis import write_diagnosis  # the charts take long to import, and other commands draw none
+
+    bundle = read_bundle(model) if model else None
+    log = read_simulation(source).offers() if source.is_dir() else read(source, column, concept_separator, separator)
+    with console.status("Diagnosing") as status:
+        diagnosis = diagnose(log, bundle, window=window, minimum=minimum, seed=seed, on_stage=status.update)
+        numbers = write_diagnosis(diagnosis, source.name.split(".")[0], out)
+        if model:
+            keep_diagnosis(model, diagnosis.model_dump_json(indent=1))
+    show_verdict(diagnosis, console)
+    console.print(f"\nThe page: {out}\nIts numbers: {numbers}", soft_wrap=True)

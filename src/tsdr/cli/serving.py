@@ -1,0 +1,152 @@
+"""Commands that use a trained model: for logs, and live."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import track
+
+from tsdr.cli.shared import (
+    Columns,
+    ConceptSeparator,
+    LogFile,
+    Separator,
+    console,
+    read,
+    serving_installed,
+)
+from tsdr.errors import InputError
+from tsdr.report.progress import complain, resumable
+from tsdr.report.terminal import show_mastery
+from tsdr.sequences import Unknown
+from tsdr.serving.model import load
+from tsdr.tables import write_table
+
+PANEL = "A trained model at work"
+commands = typer.Typer()
+
+BundleFolder = Annotated[Path, typer.Argument(metavar="BUNDLE", help="A model that `tsdr fit` wrote.")]
+UnknownConcepts = Annotated[Unknown, typer.Option(help="What to do with concepts that the model does not know.")]
+StoreUrl = Annotated[str, typer.Option(metavar="URL", help="sqlite:///FILE or postgresql://...")]
+DEFAULT_STORE = "sqlite:///students.db"
+
+
+@commands.command("predict", rich_help_panel=PANEL)
+def predict_command(
+    bundle: BundleFolder,
+    log: LogFile,
+    out: Annotated[Path, typer.Option(metavar="TABLE", help="Where to write them: .parquet or .csv.")],
+    unknown: UnknownConcepts = "error",
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Predict every answer of a log from the student's answers before it."""
+    model = load(bundle)
+    with console.status("Predicting"):
+        predicted = model.predict_log(read(log, column, concept_separator, separator), unknown=unknown)
+    write_table(predicted, out)
+    console.print(
+        f"{out}: {predicted.height:,} answers, {predicted['success'].null_count():,} of them without a prediction",
+        soft_wrap=True,
+    )
+
+
+@commands.command("mastery", rich_help_panel=PANEL)
+def mastery_command(
+    bundle: BundleFolder,
+    log: LogFile,
+    out: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Every student and concept, as .parquet or .csv.")
+    ] = None,
+    student: Annotated[str | None, typer.Option(help="Show this student, not the mean of all.")] = None,
+    unknown: UnknownConcepts = "error",
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Say what the students of a log master after their last answer, concept by concept."""
+    model = load(bundle)
+    with console.status("Predicting"):
+        found = model.mastery_log(read(log, column, concept_separator, separator), unknown=unknown)
+    if student is not None and student not in found["student"]:
+        raise InputError(f"{log}: there is no student {student!r} in it with an answer that the model can read")
+    show_mastery(found, student, console)
+    if out is not None:
+        write_table(found, out)
+        console.print(f"Every student and concept: {out}", soft_wrap=True)
+
+
+@commands.command("export", rich_help_panel=PANEL)
+def export_command(
+    bundle: BundleFolder,
+    onnx: Annotated[Path, typer.Option("--onnx", metavar="FILE", help="The ONNX file to write.")],
+) -> None:
+    """Write a model as ONNX, to run where there is no torch."""
+    from tsdr.serving.onnx import export_onnx
+
+    with console.status("Exporting, which takes up to a minute"):
+        export_onnx(load(bundle), onnx)
+    console.print(f"{onnx}: what goes in and comes out is in docs/serving.md", soft_wrap=True)
+
+
+@commands.command("enroll", rich_help_panel=PANEL)
+def enroll_command(
+    log: LogFile,
+    store: StoreUrl = DEFAULT_STORE,
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Bring the answers of a log into a store, so that the service knows its students; twice adds nothing."""
+    with serving_installed():
+        from tsdr.serving.store import without_password
+        from tsdr.serving.transfer import enroll
+    answers = read(log, column, concept_separator, separator)
+    added = 0
+    with resumable("The same command", "the last student"):
+        enrolled = enroll(answers, store)
+        for count in track(enrolled, "Enrolling", len(answers.students), console=console, transient=True):
+            added += count
+    where = without_password(store)
+    console.print(f"{where}: {added:,} answers of {len(answers.students):,} students added", soft_wrap=True)
+
+
+@commands.command("collect", rich_help_panel=PANEL)
+def collect_command(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Gets log.parquet and offers.parquet.")],
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Take the answers of a store as a log to learn from, and the offers with their propensities."""
+    with serving_installed():
+        from tsdr.serving.transfer import collect
+    log, offers = collect(store, out)
+    console.print(
+        f"{out}: {len(log):,} answers of {len(log.students):,} students (log.parquet), {offers.height:,} offers "
+        "(offers.parquet)",
+        soft_wrap=True,
+    )
+
+
+@commands.command("serve", rich_help_panel=PANEL)
+def serve_command(
+    bundle: BundleFolder,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes.")] = 1,
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Serve a model: answers in, mastery out, over HTTP, with a page; TSDR_TOKEN in the environment is asked for."""
+    with serving_installed():
+        from tsdr.serving.server import TOKEN, check, is_loopback, serve
+        from tsdr.serving.store import without_password
+    if not is_loopback(host) and not os.environ.get(TOKEN):
+        complain("warning:", f"{host} is reached from other machines, and no {TOKEN} is set: anybody may read it all")
+    check(bundle, store)
+    shown = f"[{host}]" if ":" in host else host
+    console.print(
+        f"Serving {bundle} at http://{shown}:{port}/ (Ctrl-C stops it); students in {without_password(store)}",
+        soft_wrap=True,
+    )
+    serve(bundle, store, host, port, workers)

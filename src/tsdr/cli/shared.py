@@ -1,0 +1,65 @@
+"""What the commands share: the terminal, and the options that many of them take."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tsdr.errors import InputError, extra_missing
+from tsdr.log import Log, read_log
+
+# What users name their files is not markup; and what is piped has room for whole names.
+console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 140)
+
+LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="CSV, TSV or Parquet, gzipped or not.")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--column", metavar="OURS=THEIRS", help="A column of the file, such as student=user_id; repeat it."),
+]
+ConceptSeparator = Annotated[
+    str | None,
+    typer.Option(help="What separates several skills in the concept column; together they are one concept."),
+]
+Minimum = Annotated[int, typer.Option(min=2, help="Students with fewer answers are left out.")]
+Separator = Annotated[
+    str | None,
+    typer.Option(help="What separates the columns of a text file, if not a comma (.csv) or a tab."),
+]
+
+
+@contextmanager
+def serving_installed() -> Iterator[None]:
+    """Say what to install if the extra is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise extra_missing(f"{error.name} is missing", "serve") from error
+
+
+def read(path: Path, columns: list[str] | None, concept_separator: str | None, separator: str | None) -> Log:
+    """The log, read by the options that say what its columns are."""
+    return read_log(path, mapping_of(columns), concept_separator=concept_separator, separator=separator)
+
+
+def mapping_of(columns: list[str] | None) -> dict[str, str]:
+    """What `--column OURS=THEIRS` says, ours to theirs."""
+    mapping: dict[str, str] = {}
+    for pair in columns or []:
+        ours, equals, theirs = pair.partition("=")
+        if not equals:
+            raise InputError(f"--column {pair}: write our name, an equals sign and the file's, as in student=user_id")
+        if ours in mapping:
+            raise InputError(
+                f"--column: {mapping[ours]!r} and {theirs!r} are both mapped to {ours!r}; give one of them"
+            )
+        mapping[ours] = theirs
+    return mapping
+
+
+def listed(text: str) -> list[str]:
+    """What is separated by commas."""
+    return [part.strip() for part in text.split(",")]
