@@ -3,15 +3,17 @@
     python -m benchmarks.offpolicy [--seeds 3] [--students 2000]
 
 Logs of students who skip (gamma 0.8), of a recommender, and of both, with the truth. Half of the students train a naive
-dkt and, apart from it, the selection and imputation models; the other half is held out. The risk is the cross-entropy
-over every concept at every step, known from the truth (true_bce); each estimate knows logged answers only. Students
-have 20 to 60 answers and the window is 60: all that a platform goes by is in the history. In the rows with a
-cut history they have 30 to 200 and the window is 50, as everywhere else in the project: what happened before the window
-is not seen, and the propensities are worse for it.
+dkt, one by tsdr and, apart from both, the selection and imputation models; the other half is held out. The risk is the
+cross-entropy over every concept at every step, known from the truth (true_bce); each estimate knows logged answers
+only. Students have 20 to 60 answers and the window is 60: all that a platform goes by is in the history. In the rows
+with a cut history they have 30 to 200 and the window is 50, as everywhere else in the project: what happened before the
+window is not seen, and the propensities are worse for it. The second table is of what estimates are used for: not the
+risk of one model but the difference between two.
 """
 
 import argparse
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
@@ -20,7 +22,7 @@ from rich.progress import track
 from rich.table import Table
 
 from tsdr import Folds, Population, Recommender, Sequences, simulate
-from tsdr.debias.objective import NAIVE, new_objective
+from tsdr.debias.objective import DebiasOptions, new_objective
 from tsdr.evaluation.offpolicy import CLIP, IMPUTATION_TRAINING, RESTS_ON, RiskEstimator
 from tsdr.evaluation.truth import true_risk
 from tsdr.training.trainer import fit
@@ -50,19 +52,41 @@ CASES = (
 )
 
 
-def errors(case: Case, students: int, seed: int) -> dict[tuple[float, float], dict[str, float]]:
-    """How far each estimate is from the truth, by the clip of the weights."""
+@dataclass(frozen=True)
+class Run:
+    """On one log: the true risk of each method's model, and, by the clip of the weights, each estimate of it."""
+
+    true: dict[str, float]
+    estimated: dict[tuple[float, float], dict[str, dict[str, float]]]
+
+    def error(self, clip: tuple[float, float], estimate: str) -> float:
+        """How far an estimate of naive's risk is off."""
+        return abs(self.estimated[clip]["naive"][estimate] - self.true["naive"])
+
+    def change(self, clip: tuple[float, float], estimate: str) -> float:
+        """What tsdr changes in the risk, as estimated."""
+        return self.estimated[clip]["tsdr"][estimate] - self.estimated[clip]["naive"][estimate]
+
+
+def run(case: Case, students: int, seed: int) -> Run:
+    """Train both models, and estimate their risks with the same selection and imputation models."""
     population = Population(answers=case.answers)
     simulation = simulate(case.gamma, students, seed=seed, population=population, recommender=case.recommender)
     sequences = Sequences.from_log(simulation.log, window=case.window)
     split = Folds.by_student(sequences.student, 2, validation=0.1, seed=seed)[0]
     train, validation, test = (sequences.select(part) for part in (split.train, split.validation, split.test))
     training = IMPUTATION_TRAINING.model_copy(update={"seed": seed})
-    naive = new_objective("dkt", train, {}, training, NAIVE)
-    fit(naive, train, validation, training)
-    logged = RiskEstimator.fit(train, validation, seed=seed).logged_errors(naive.model, test)
-    true = true_risk(naive.model, test, simulation.truth).metrics["true_bce"]
-    return {clip: {name: getattr(logged.risk(clip), name).value - true for name in ESTIMATES} for clip in CLIPS}
+    estimator = RiskEstimator.fit(train, validation, seed=seed)
+    true: dict[str, float] = {}
+    estimated: dict[tuple[float, float], dict[str, dict[str, float]]] = {clip: {} for clip in CLIPS}
+    for method in ("naive", "tsdr"):
+        objective = new_objective("dkt", train, {}, training, DebiasOptions.of_method(method))
+        fit(objective, train, validation, training)
+        true[method] = true_risk(objective.model, test, simulation.truth).metrics["true_bce"]
+        logged = estimator.logged_errors(objective.model, test)
+        for clip in CLIPS:
+            estimated[clip][method] = {name: getattr(logged.risk(clip), name).value for name in ESTIMATES}
+    return Run(true, estimated)
 
 
 def main() -> None:
@@ -72,7 +96,10 @@ def main() -> None:
     parser.add_argument("--students", type=int, default=2000)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    table = Table(
+    console = Console(width=140)
+    jobs = [(case, seed) for case in CASES for seed in range(1, arguments.seeds + 1)]
+    found = {job: run(job[0], arguments.students, job[1]) for job in track(jobs, "Logs")}
+    risks = Table(
         "log",
         "clip of w",
         *(f"{name}, |error|" for name in ESTIMATES),
@@ -81,21 +108,32 @@ def main() -> None:
         title=f"Estimated against true risk of a naive dkt: mean |error| ± sd over {arguments.seeds} seeds",
         caption=f"snips and dr are {RESTS_ON}",
     )
-    jobs = [(case, seed) for case in CASES for seed in range(1, arguments.seeds + 1)]
-    found = {job: errors(job[0], arguments.students, job[1]) for job in track(jobs, "Logs")}
-    for case in CASES:
-        for clip in CLIPS:
-            runs = [found[job][clip] for job in jobs if job[0] == case]
-            off = {name: np.abs([run[name] for run in runs]) for name in ESTIMATES}
-            ratios = [off["naive"].mean() / off[name].mean() for name in ("snips", "dr")]
-            each = [off["naive"] / off[name] for name in ("snips", "dr")]
-            table.add_row(
-                case.name,
-                f"{clip[0]:g} to {clip[1]:g}",
-                *(f"{off[name].mean():.4f} ± {off[name].std():.4f}" for name in ESTIMATES),
-                *(f"{r:.1f} ({e.min():.1f} to {e.max():.1f})" for r, e in zip(ratios, each, strict=True)),
-            )
-    Console(width=140).print(table)
+    changes = Table(
+        "log",
+        "clip of w",
+        "true",
+        *ESTIMATES,
+        title=f"What tsdr changes in the risk, true and estimated: mean ± sd over {arguments.seeds} seeds",
+    )
+    for case, clip in product(CASES, CLIPS):
+        runs = [found[job] for job in jobs if job[0] == case]
+        about = case.name, f"{clip[0]:g} to {clip[1]:g}"
+        off = {name: np.array([one.error(clip, name) for one in runs]) for name in ESTIMATES}
+        ratios = [off["naive"].mean() / off[name].mean() for name in ("snips", "dr")]
+        each = [off["naive"] / off[name] for name in ("snips", "dr")]
+        risks.add_row(
+            *about,
+            *(_spread(off[name]) for name in ESTIMATES),
+            *(f"{r:.1f} ({e.min():.1f} to {e.max():.1f})" for r, e in zip(ratios, each, strict=True)),
+        )
+        true = np.array([one.true["tsdr"] - one.true["naive"] for one in runs])
+        told = [np.array([one.change(clip, name) for one in runs]) for name in ESTIMATES]
+        changes.add_row(*about, _spread(true, "+"), *(_spread(values, "+") for values in told))
+    console.print(risks, changes)
+
+
+def _spread(values: np.ndarray, sign: str = "") -> str:
+    return f"{values.mean():{sign}.4f} ± {values.std():.4f}"
 
 
 if __name__ == "__main__":
