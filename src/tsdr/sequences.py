@@ -162,6 +162,11 @@ class Sequences:
             unknown_questions=int(((batch.question == UNKNOWN_QUESTION) & batch.mask).sum()),
         )
 
+    def student_numbers(self) -> Tensor:
+        """The student of each row as a number: the place among the sorted names of all that have a sequence here."""
+        place = {name: number for number, name in enumerate(sorted(set(self.student)))}
+        return torch.tensor([place[name] for name in self.student], dtype=torch.long)
+
     def digest(self) -> str:
         """Tells these interactions of these students from any others."""
         content = hashlib.sha256(json.dumps([self.student, self.vocabulary.concepts]).encode())

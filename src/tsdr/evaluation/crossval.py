@@ -288,9 +288,10 @@ def _record(
     chosen: Mapping[str, Any] | None = None,
     logged: LoggedErrors | None = None,
 ) -> Record:
-    place = {name: i for i, name in enumerate(sorted(set(experiment.sequences.student)))}
-    tested = sorted(set(experiment.sequences.student).intersection(experiment.folds[run.fold].test))
-    who: dict[str, list[float | None]] = {"student": [float(place[name]) for name in tested]}
+    sequences, test = experiment.sequences, set(experiment.folds[run.fold].test)
+    numbers = zip(sequences.student, sequences.student_numbers().tolist(), strict=True)
+    tested = sorted({number for name, number in numbers if name in test})
+    who: dict[str, list[float | None]] = {"student": [float(number) for number in tested]}
     estimated = {}
     if logged is not None:
         estimates = logged.risk()

@@ -29,7 +29,7 @@ class Predictions:
     def scored(cls, success: Array, sequences: Sequences) -> "Predictions":
         """Pick the scored steps of predictions [sequences, steps]."""
         mask = sequences.batch.scored().numpy()
-        student = np.unique(np.array(sequences.student, dtype=str), return_inverse=True)[1]
+        student = sequences.student_numbers().numpy()
         return cls(success[mask], sequences.batch.correct.numpy()[mask], np.repeat(student, mask.sum(1)))
 
 

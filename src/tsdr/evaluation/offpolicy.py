@@ -176,8 +176,7 @@ class RiskEstimator:
             )
         model.eval()
         generator = torch.Generator().manual_seed(seed)
-        number = {name: i for i, name in enumerate(sorted(set(held_out.student)))}
-        student = torch.tensor([number[name] for name in held_out.student])
+        student = held_out.student_numbers()
         parts: list[tuple[Tensor, ...]] = []
         for rows in torch.arange(len(held_out)).split(SELECTION_BATCH):
             batch = held_out.batch_of(rows)

@@ -117,8 +117,7 @@ def _at_scored_steps(
     """
     device = next(model.parameters()).device
     probability = true_probability(sequences, truth)
-    number = {name: i for i, name in enumerate(sorted(set(sequences.student)))}
-    student = torch.tensor([number[name] for name in sequences.student])
+    student = sequences.student_numbers()
     model.eval()
     with torch.no_grad():
         for rows in torch.arange(len(sequences)).split(TRUTH_BATCH):
