@@ -10,6 +10,7 @@ from tsdr import InputError, Log, Population, Recommender, Sequences, build_back
 from tsdr.evaluation.diagnosis import Diagnosis
 from tsdr.evaluation.diagnostics import diagnose, permuted_concepts
 from tsdr.evaluation.offpolicy import Estimate
+from tsdr.evaluation.questions import question_exposure
 from tsdr.evaluation.skips import skips_of
 from tsdr.evaluation.verdict import judge
 from tsdr.training.bundle import Bundle
@@ -59,6 +60,25 @@ def test_the_verdict_of_skips_differs_from_that_of_a_fair_log(fair: Diagnosis) -
     assert selected.subject.skipped_offers > 0
     unrecorded = Log(simulated(0.8, 0.8).answered.drop("skipped"))
     assert diagnose(unrecorded, window=15).verdict.level in ("uneven", "selected")
+
+
+def test_questions_within_concepts_are_counted_apart_from_the_concepts(fair: Diagnosis) -> None:
+    rows = [("a", "x"), ("a", "x"), ("a", "x"), ("a", "y"), ("b", "z"), ("b", "z")]
+    frame = pl.DataFrame(rows, schema=["concept", "question"], orient="row").with_columns(
+        student=pl.lit("s"), correct=pl.Series([0, 1, 0, 1, 0, 1]), time=pl.int_range(6)
+    )
+    found = question_exposure(Sequences.from_log(Log(frame)).batch, seed=1)
+    assert found is not None
+    assert found.questions == 3
+    assert found.distance == pytest.approx(1 / 6)  # one answer of x would go to y
+    # Of four answers drawn to x and y, 0.75 are misplaced on average, with a standard error of 0.066 over 100 draws.
+    assert found.by_chance == pytest.approx(0.75 / 6, abs=4 * 0.066 / 6)
+    assert question_exposure(Sequences.from_log(Log(frame.drop("question"))).batch, seed=1) is None
+    assert fair.questions is not None
+    assert fair.questions.distance == pytest.approx(fair.questions.by_chance, rel=0.3)
+    popular = question_exposure(Sequences.from_log(simulated(0.0, 0.8)).batch, seed=1)
+    assert popular is not None
+    assert popular.distance > 2 * popular.by_chance
 
 
 def test_placebos_come_out_as_placebos(fair: Diagnosis, recommended: Diagnosis) -> None:
@@ -144,6 +164,7 @@ def test_the_verdict_follows_from_the_numbers(
     verdict = judge(
         distance=distance,
         distance_by_chance=0.01,
+        questions=None,
         gain=Estimate(sum(gain) / 2, *gain),
         placebo=Estimate(0.0, -0.02, 0.02),
         effective_share=effective,

@@ -3,6 +3,7 @@
 from pydantic import BaseModel, ConfigDict
 
 from tsdr.evaluation.offpolicy import Estimate, RiskEstimates
+from tsdr.evaluation.questions import QuestionExposure
 from tsdr.evaluation.skips import Skips
 from tsdr.evaluation.verdict import Verdict
 
@@ -135,6 +136,7 @@ class Diagnosis(_Part):
     verdict: Verdict
     subject: Subject
     exposure: Exposure
+    questions: QuestionExposure | None = None
     selection: Selection
     skips: Skips | None
     propensities: Propensities

@@ -35,6 +35,7 @@ from tsdr.evaluation.offpolicy import (
     RiskEstimator,
     bootstrap,
 )
+from tsdr.evaluation.questions import question_exposure
 from tsdr.evaluation.selection import (
     CalibrationCount,
     SelectionModel,
@@ -112,10 +113,12 @@ def diagnose(
         _weights(logged),
     )
     found, skips = _selection(selection, parts), skips_of(log)
+    questions = question_exposure(sequences.batch, seed)
     placebos = _placebos(sequences, logged, seed, on_stage)
     verdict = judge(
         distance=exposure.distance,
         distance_by_chance=exposure.by_chance,
+        questions=questions,
         gain=found.gain,
         placebo=placebos.permuted_gain,
         effective_share=weights.effective_share,
@@ -127,6 +130,7 @@ def diagnose(
         verdict=verdict,
         subject=_subject(sequences, parts, model),
         exposure=exposure,
+        questions=questions,
         selection=found,
         skips=skips,
         propensities=propensities,

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from tsdr.evaluation.offpolicy import Estimate
+from tsdr.evaluation.questions import QuestionExposure
 from tsdr.evaluation.skips import Skips
 
 Level = Literal["fair", "uneven", "selected"]
@@ -50,6 +51,7 @@ def judge(
     *,
     distance: float,
     distance_by_chance: float,
+    questions: QuestionExposure | None,
     gain: Estimate,
     placebo: Estimate,
     effective_share: float,
@@ -74,6 +76,8 @@ def judge(
         f"{OVERLAP_WORDS[overlap]} ({unseen_share:.0%} of cells have less than a tenth of a uniform chance, and "
         f"weighted answers are worth {effective_share:.0%} of their number).",
     ]
+    if questions is not None:
+        reasons.insert(1, _of_questions(questions))
     if skips is not None:
         reasons.append(_of_skips(skips))
     if not placebo_passed:
@@ -89,6 +93,17 @@ def _overlap(effective_share: float, unseen_share: float) -> Overlap:
     if effective_share >= ENOUGH_EFFECTIVE and unseen_share <= ENOUGH_UNSEEN:
         return "enough"
     return "thin" if effective_share >= THIN_EFFECTIVE and unseen_share <= THIN_UNSEEN else "too thin"
+
+
+def _of_questions(found: QuestionExposure) -> str:
+    """Which questions speak for their concepts."""
+    told = (
+        f"Within concepts, {found.distance:.0%} of the answers would have to go to other questions of the same concept "
+        f"({found.by_chance:.1%} would by chance alone)"
+    )
+    if found.distance <= max(EVEN, 2 * found.by_chance):
+        return f"{told}: a concept's questions are logged about equally."
+    return f"{told}: what the log shows of a concept are mostly its busiest questions. tsdr weights by question, too."
 
 
 def _of_gain(gain: Estimate, tells: bool) -> str:
@@ -123,7 +138,7 @@ def _next(level: Level, overlap: Overlap) -> tuple[str, ...]:
     if level == "fair":
         return (
             "Train and evaluate plainly: nothing was found by which logged answers would not speak for all concepts. "
-            "Within a concept some questions may still be logged more than others, and a small log hides much.",
+            "A small log hides much.",
         )
     steps = []
     if level == "selected":
