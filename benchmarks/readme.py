@@ -93,7 +93,7 @@ def draw(shown: Sequence[Cell], title: str, name: Callable[[Cell], str], path: P
     names = [f"{name(c)} ({s} x {len(r) // s})" for c, r, s in zip(shown, runs, seeds, strict=True)]
     panels[0].set_yticks(range(len(names)), names)
     panels[0].set_ylim(len(names) - 0.5, -0.5)
-    panels[1].legend(fontsize=8)
+    figure.legend(*panels[1].get_legend_handles_labels(), fontsize=8, ncols=3, loc="outside lower center")
     figure.suptitle(title, fontsize=11)
     save(figure, path)
 
