@@ -35,7 +35,7 @@ from tsdr.evaluation.offpolicy import (
     RiskEstimator,
     bootstrap,
 )
-from tsdr.evaluation.questions import question_exposure
+from tsdr.evaluation.questions import CHANCE_DRAWS, misplaced, question_exposure
 from tsdr.evaluation.selection import (
     CalibrationCount,
     SelectionModel,
@@ -59,7 +59,6 @@ CLIPS = (1.0, 1.5, 2.0, 4.0, 10.0, 30.0, 100.0, 1000.0)
 LARGEST, LEAST_LOGGED = 5, 10
 BANDS = ("lowest quarter", "second quarter", "third quarter", "highest quarter")
 GROUPS = ("hardest", "hard", "middling", "easy", "easiest")
-CHANCE_DRAWS = 100
 SMOOTHING = 5.0
 
 Stage = Callable[[str], None]
@@ -192,7 +191,7 @@ def _exposure(sequences: Sequences, seed: int) -> Exposure:
         busiest_tenth_share=float(share[: -(-len(share) // 10)].sum()),
         entropy=float(-(some * np.log(some)).sum() / np.log(len(share))),
         distance=_distance(counts),
-        by_chance=float(np.mean([_distance(draw) for draw in drawn])),
+        by_chance=float(misplaced(drawn).mean() / counts.sum()),
         relative=[float(f"{value:.4g}") for value in share * len(share)],
         least=[
             ConceptExposure(
@@ -209,7 +208,7 @@ def _counts(concept: Array, n_concepts: int) -> Array:
 
 def _distance(counts: Array) -> float:
     """Total variation distance from uniform."""
-    return float(np.abs(counts / counts.sum() - 1 / len(counts)).sum() / 2)
+    return float(misplaced(counts) / counts.sum())
 
 
 def _selection(model: SelectionModel, parts: _Parts) -> Selection:

@@ -32,15 +32,15 @@ def question_exposure(batch: Batch, seed: int) -> QuestionExposure | None:
         return None
     generator = np.random.default_rng(seed)
     by_chance = sum(
-        _misplaced(generator.multinomial(logged.sum(), np.full(len(logged), 1 / len(logged)), CHANCE_DRAWS)).mean()
+        misplaced(generator.multinomial(logged.sum(), np.full(len(logged), 1 / len(logged)), CHANCE_DRAWS)).mean()
         for logged in of_concept
     )
-    misplaced = sum(float(_misplaced(logged)) for logged in of_concept)
+    total = sum(float(misplaced(logged)) for logged in of_concept)
     return QuestionExposure(
-        questions=len(counts), distance=misplaced / counts.sum(), by_chance=float(by_chance / counts.sum())
+        questions=len(counts), distance=total / counts.sum(), by_chance=float(by_chance / counts.sum())
     )
 
 
-def _misplaced(counts: np.ndarray) -> np.ndarray:
+def misplaced(counts: np.ndarray) -> np.ndarray:
     """Of counts [..., questions], how many would have to move for all to be equal."""
     return np.abs(counts - counts.mean(-1, keepdims=True)).sum(-1) / 2
