@@ -104,7 +104,7 @@ def test_the_propensity_step_moves_the_summary_query_and_nothing_else_of_the_bac
     history = joint.model.encode(batch)
     before = {name: parameter.clone() for name, parameter in joint.model.named_parameters()}
     joint._update(
-        "propensity", joint.propensity.loss(joint.model.summary(history), batch.concept, batch.scored(), "all")
+        "auxiliary", joint.propensity.loss(joint.model.summary(history), batch.concept, batch.scored(), "all")
     )
     moved = {name for name, p in joint.model.named_parameters() if not torch.equal(p, before[name])}
     assert moved == {"summary_query.query", "summary_query.recency"}

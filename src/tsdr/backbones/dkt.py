@@ -104,5 +104,8 @@ class DKT(Backbone[DKTHistory]):
         return cell[0] * (length > 0)[:, None]  # packing wants one step at least; an empty history has none
 
     def _at(self, history: DKTHistory, steps: Tensor) -> Tensor:
-        at = torch.minimum(steps, history.length[:, None])
-        return history.hidden.gather(1, at[..., None].expand(-1, -1, history.hidden.shape[2]))
+        """The hidden states [B, M, d] before steps [B, M], by the rows of one long table: faster than to gather."""
+        sequences, rows, d = history.hidden.shape
+        first = rows * torch.arange(sequences, device=steps.device)[:, None]
+        at = first + torch.minimum(steps, history.length[:, None])
+        return history.hidden.reshape(-1, d).index_select(0, at.flatten()).view(*at.shape, d)

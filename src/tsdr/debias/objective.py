@@ -9,13 +9,14 @@ with pseudo-answers and weights held fixed, the last term only if the correction
 """
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt
 from torch import Tensor
+from torch.nn import Parameter
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tsdr.backbones.contract import AnyBackbone, build_backbone
@@ -143,14 +144,16 @@ class JointObjective:
         serves_summary = {id(parameter) for parameter in model.summary_parameters()}
         learned = [parameter for parameter in model.parameters() if id(parameter) not in serves_summary]
         rate = training.learning_rate
-        self.optimisers = {"model": _adam(learned, rate, training.weight_decay)}
+        self.optimisers = {"model": _adam({training.weight_decay: learned}, rate)}
+        auxiliary = {}
         if imputation is not None:
-            self.optimisers["imputation"] = _adam(imputation.parameters(), rate, IMPUTATION_DECAY)
+            auxiliary[IMPUTATION_DECAY] = list(imputation.parameters())
         if options.weights != "off":
             self.propensity = Propensity(_summary_size(model), model.n_concepts, options.propensity)
             self.propensity.to(learned[0].device)
-            of_propensity = [*self.propensity.parameters(), *model.summary_parameters()]
-            self.optimisers["propensity"] = _adam(of_propensity, rate, PROPENSITY_DECAY)
+            auxiliary[PROPENSITY_DECAY] = [*self.propensity.parameters(), *model.summary_parameters()]
+        if auxiliary:
+            self.optimisers["auxiliary"] = _adam(auxiliary, rate)
 
     def settings(self) -> str:
         """The options."""
@@ -171,21 +174,24 @@ class JointObjective:
         self.propensity, self.reference = aside.propensity, aside.model.eval()
 
     def step(self, batch: Batch) -> float:
-        """Update the imputation model, the propensity model and the backbone, in this order.
+        """Update the imputation and the propensity model, then the backbone.
 
-        Weights are taken once, from the propensity model as the batches before this one have taught it.
+        Weights are taken once, from the propensity model as the batches before this one have taught it. The two
+        auxiliary models share no parameter, so that one pass back serves both.
         """
         scored = batch.scored()
         history, logits = self.model.follow(batch)
         equal = scored.to(logits.dtype)
         state = None if self.propensity is None else self._state(batch, history)
         inverse = equal if state is None else self._weights(batch, state)
-        if self.imputation is not None and self.options.joint:
-            weights = inverse if self.options.weighs("imputation") else equal
-            self._learn_imputation(self.imputation, batch, logits, weights)
-        if self.propensity is not None and state is not None and self.options.joint:
-            loss = self.propensity.loss(state, batch.concept, scored, self.options.negatives)
-            self._update("propensity", loss)
+        if self.options.joint and "auxiliary" in self.optimisers:
+            loss = equal.new_zeros(())
+            if self.imputation is not None:
+                weights = inverse if self.options.weighs("imputation") else equal
+                loss = loss + self._imputation_loss(self.imputation, batch, logits, weights)
+            if self.propensity is not None and state is not None:
+                loss = loss + self.propensity.loss(state, batch.concept, scored, self.options.negatives)
+            self._update("auxiliary", loss)
         weights = inverse if self.options.weighs("kt") else equal
         steps = scored.sum().clamp(min=1)
         errors = binary_cross_entropy_with_logits(logits, batch.correct.to(logits.dtype), reduction="none")
@@ -248,7 +254,7 @@ class JointObjective:
         }
         return {name: model for name, model in models.items() if model is not None}
 
-    def _learn_imputation(self, model: AnyBackbone, batch: Batch, logits: Tensor, weights: Tensor) -> None:
+    def _imputation_loss(self, model: AnyBackbone, batch: Batch, logits: Tensor, weights: Tensor) -> Tensor:
         scored = batch.scored()
         model.train()
         plain = without_questions(batch)
@@ -257,7 +263,7 @@ class JointObjective:
         loss = (weights * losses).sum() / scored.sum().clamp(min=1) + model.penalty(plain)
         if self.options.smooth == "imputation":
             loss = loss + self.options.smoothness * smoothness(model, history, scored, self.options.cells)
-        self._update("imputation", loss)
+        return loss
 
     def _imputed(self, teacher: AnyBackbone, batch: Batch, history: object, weights: Tensor) -> Tensor:
         """mean ê over all cells, less, with the full gradient, the mean of w ê over observed steps."""
@@ -301,8 +307,10 @@ class JointObjective:
         optimiser.step()
 
 
-def _adam(parameters: Iterable[Tensor], rate: float, decay: float) -> torch.optim.Adam:
-    return torch.optim.Adam(parameters, lr=rate, weight_decay=decay, fused=True)
+def _adam(by_decay: dict[float, list[Parameter]], rate: float) -> torch.optim.Adam:
+    """Adam for parameters by their weight decay."""
+    groups = [{"params": parameters, "weight_decay": decay} for decay, parameters in by_decay.items()]
+    return torch.optim.Adam(groups, lr=rate, fused=True)
 
 
 @torch.no_grad()
