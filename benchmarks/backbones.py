@@ -17,9 +17,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.measuring import BATCH, STEPS, THREADS, alone, an_epoch, peak_mib, random_batch
+from benchmarks.measuring import BATCH, STEPS, THREADS, alone, an_epoch, random_batch
 from tsdr.backbones import AnyBackbone, backbone_names, build_backbone
 from tsdr.debias.objective import NAIVE, JointObjective
+from tsdr.evaluation.records import peak_memory_mib
 from tsdr.training.trainer import TrainingOptions
 
 CONCEPTS, QUESTIONS = 247, 1054
@@ -66,7 +67,7 @@ def relative_cost(name: str, size: str, work: str) -> tuple[float, float]:
     model, batch = _set_up(name, size), random_batch(BATCH, CONCEPTS, QUESTIONS)
     with torch.no_grad():
         model(batch.map(lambda tensor: tensor[:1, :2]))
-        before = peak_mib()
+        before = peak_memory_mib()
         history = model.encode(batch)
         plain, other = float("inf"), float("inf")
         for _ in range(1 if work == "all" else 12):
@@ -74,7 +75,7 @@ def relative_cost(name: str, size: str, work: str) -> tuple[float, float]:
             if work != "plain":
                 concept, steps = targets(work)
                 other = min(other, _seconds(lambda c=concept, s=steps: model.answer(history, c, steps=s)))  # type: ignore[misc]
-        return other / plain, peak_mib() - before
+        return other / plain, peak_memory_mib() - before
 
 
 def main() -> None:

@@ -17,8 +17,9 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measuring import alone, peak_mib
+from benchmarks.measuring import alone
 from tsdr.datasets import prepare
+from tsdr.evaluation.records import peak_memory_mib
 
 QUESTIONS, TAGS, ANSWERS_A_STUDENT = 12_000, 190, 100
 COLUMNS = ["timestamp", "solving_id", "question_id", "user_answer", "elapsed_time"]
@@ -68,7 +69,7 @@ def measure(folder: str, out: str) -> tuple[float, float]:
     """Seconds, and the process's peak in MiB."""
     begin = time.perf_counter()
     prepare("ednet", folder, out, sample="all")
-    return time.perf_counter() - begin, peak_mib()
+    return time.perf_counter() - begin, peak_memory_mib()
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
-"""What the benchmarks of models share: random interactions, a process of its own, peak memory."""
+"""What the benchmarks of models share: random interactions, a process of its own."""
 
 import multiprocessing
-import resource
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -34,8 +33,3 @@ def alone(measure: Callable[..., Result], *arguments: Any) -> Result:
     """Measure in a process of its own, so that memory is its own too."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(measure, arguments)
-
-
-def peak_mib() -> float:
-    """The most memory that this process has held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -21,10 +21,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.measuring import STUDENTS, THREADS, alone, an_epoch, peak_mib, random_batch
+from benchmarks.measuring import STUDENTS, THREADS, alone, an_epoch, random_batch
 from tsdr.backbones import backbone_names, build_backbone
 from tsdr.debias.objective import DebiasOptions, JointObjective, imputation_model
 from tsdr.debias.propensity import QuestionFrequency
+from tsdr.evaluation.records import peak_memory_mib
 from tsdr.training.trainer import TrainingOptions
 
 FEW, MANY = 247, 1769
@@ -62,11 +63,11 @@ def seconds(name: str) -> list[Turn]:
 
 def memory(name: str, concepts: int, method: str, changes: dict[str, Any], batches: int) -> float:
     """The peak, in MiB, of so many batches of training."""
-    before = peak_mib()
+    before = peak_memory_mib()
     learner = objective(name, concepts, method, changes)
     for batch in an_epoch(concepts, QUESTIONS)[:batches]:
         learner.step(batch)
-    return peak_mib() - before
+    return peak_memory_mib() - before
 
 
 def main() -> None:

@@ -192,6 +192,7 @@ def test_compare_shows_logged_answers_and_the_truth_and_goes_on_where_it_stopped
     assert run.code == 0, run.err
     assert "true_bce" in run.out
     assert "share of the gap" in run.out
+    assert "change against naive on the same folds" in run.out
     records = [json.loads(path.read_text()) for path in tmp_path.glob("sim-*.json")]
     assert sorted(record["method"] for record in records) == ["naive"] * 2 + ["random-exposure"] * 2 + ["tsdr"] * 2
     for record in records:
@@ -230,7 +231,9 @@ def test_reproduce_runs_a_study_once_and_report_shows_it(tmp_path: Path, tsdr: C
         (m, f) for m in ("naive", "tsdr") for f in (0, 1)
     }
     assert {record["epochs"] for record in records} == {3}
-    assert "change against naive on the same folds" in run.out
+    for cost in ("seconds", "peak_memory_mib"):
+        naive, tsdr_ = (sum(r[cost] for r in records if r["method"] == method) for method in ("naive", "tsdr"))
+        assert f" {tsdr_ / naive:.2f} " in run.out, "what it costs, not what three epochs reach"
     again = tsdr("reproduce", "overhead", *small, "--out", tmp_path / "results")
     assert "4 runs, 4 of them done" in again.out
     assert tsdr("report", tmp_path / "results", "--out", tmp_path / "page.html").code == 0

@@ -1,6 +1,6 @@
 """Comparing methods on the same folds, and grids of such comparisons: progress while they train, tables at the end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -43,11 +43,17 @@ def compare(
                 estimate_risk=estimate_risk,
                 on_epoch=progress.fold_epoch,
             )
-    _show(records, console)
+    show_quality(records, console)
     return records
 
 
-def show_grid(jobs: Sequence[Job], records: RecordFolder, engine: Engine, console: Console) -> bool:
+def show_grid(
+    jobs: Sequence[Job],
+    records: RecordFolder,
+    engine: Engine,
+    console: Console,
+    show: Callable[[Sequence[Record], Console], None],
+) -> bool:
     """Compute a grid, show what it came to, and whether all of it succeeded."""
     done = [record for job in jobs if (record := records.find(job.fold_run.run)) is not None]
     finished = {record.file_name() for record in done}
@@ -62,13 +68,13 @@ def show_grid(jobs: Sequence[Job], records: RecordFolder, engine: Engine, consol
                 progress.ended(Run(**came.model_dump(include=set(Run.model_fields))), came)
 
         found, failures = run_grid(jobs, records, engine, ended)
-    _show(found, console)
+    show(found, console)
     for failure in failures:
         complain("failed:", f"{failure.job.name}: {failure.reason}")
     return not failures
 
 
-def _show(records: Sequence[Record], console: Console) -> None:
+def show_quality(records: Sequence[Record], console: Console) -> None:
     """What was reached on logged answers, against the truth where it is known, and what differs from naive training."""
     show_records(records, console)
     known = [record for record in records if "true_bce" in record.metrics]

@@ -100,3 +100,10 @@ def test_an_experiment_on_real_answers_is_tested_against_those_not_logged(tmp_pa
     assert tested.dataset == "frcsub-gamma0.8"
     assert tested.truth is not None
     assert int(tested.sequences.batch.mask.sum()) < len(log)
+
+
+def test_timed_runs_are_not_held_against_the_truth(tmp_path: Path) -> None:
+    few = [Simulated(0.8, students=30, questions=10, concepts=3)]
+    for name, timed in (("overhead", True), ("synthetic", False)):
+        (job, *_) = plan_study(STUDIES[name], few, ["dkt"], ["naive"], RecordFolder(tmp_path), folds=2, seeds=[1])
+        assert (job.experiment.truth is None) == timed

@@ -136,6 +136,20 @@ def test_a_checkpoint_of_another_run_is_refused(sequences: Sequences, tmp_path: 
         train(sequences, TrainingOptions(max_epochs=1, device="cpu"), checkpoint=checkpoint, resume=True)
 
 
+def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(sequences: Sequences, tmp_path: Path) -> None:
+    checkpoint, options = tmp_path / "run.checkpoint", TrainingOptions(max_epochs=1, device="cpu")
+    train(sequences, options, checkpoint=checkpoint)
+    written = torch.load(checkpoint, weights_only=True)
+    for part in ("models", "optimisers"):
+        renamed = {
+            **written["objective"],
+            part: {f"old {name}": state for name, state in written["objective"][part].items()},
+        }
+        torch.save({**written, "objective": renamed}, checkpoint)
+        with pytest.raises(InputError, match="another version wrote it; remove it"):
+            train(sequences, options, checkpoint=checkpoint, resume=True)
+
+
 def test_shuffled_answers_cannot_be_predicted() -> None:
     """With every answer of the log permuted, there is nothing to find: AUC is 0.5 within its standard error.
 

@@ -7,11 +7,12 @@ from typing import Annotated, Literal, TypeVar
 import typer
 
 from tsdr.cli.shared import Columns, console, listed, mapping_of, serving_installed
-from tsdr.comparison import show_grid
+from tsdr.comparison import show_grid, show_quality
 from tsdr.errors import InputError
 from tsdr.evaluation.records import RecordFolder
 from tsdr.experiments.engines import Engine, Processes, RayCluster
 from tsdr.experiments.paper import BACKBONES, FOLDS, LAMBDAS, SEED, STUDIES, plan_study, source_named
+from tsdr.report.terminal import show_costs
 
 PANEL = "Experiments"
 commands = typer.Typer()
@@ -73,7 +74,7 @@ def reproduce_command(
     computing: Engine = Processes(1 if chosen.timed else workers, fresh=chosen.timed)
     if engine == "ray":
         computing = RayCluster(address)
-    if not show_grid(jobs, records, computing, console):
+    if not show_grid(jobs, records, computing, console, show_costs if chosen.timed else show_quality):
         raise typer.Exit(1)
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import resource
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,11 @@ class Record(Run):
     peak_memory_mib: float
     versions: Mapping[str, str]
 
+    @property
+    def seconds_an_epoch(self) -> float:
+        """How long an epoch took on average."""
+        return self.seconds / max(self.epochs, 1)
+
     @field_validator("metrics", "per_student", mode="before")
     @classmethod
     def _no_value_is_not_a_number(cls, metrics: Any) -> Any:
@@ -104,5 +110,12 @@ def read_record(path: Path) -> Record:
 
 
 def peak_memory_mib() -> float:
-    """The most memory that this process has held, in this run and those before it."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """The most memory that this process has held, in this run and those before it.
+
+    On Linux as the kernel counts it for the process: what getrusage says includes what the parent held as it forked.
+    """
+    status = Path("/proc/self/status")
+    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    if found:
+        return int(found[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -43,7 +43,8 @@ PAPER_NAMES = {
 class Study:
     """An experiment: the logs and the methods that it takes if it is not told otherwise.
 
-    `methods` gets the values of λ. Runs that are `timed` are computed one at a time, each in a process of its own.
+    `methods` gets the values of λ. Runs that are `timed` are computed one at a time, each in a process of its own, and
+    are not held against the truth, which would take far longer than they do.
     """
 
     what: str
@@ -132,6 +133,8 @@ def plan_study(
     """The runs of a study, log by log and backbone by backbone; what is named twice is run once."""
     for seed, source in product(dict.fromkeys(seeds), {source.name: source for source in sources}.values()):
         tested = experiment(source, records, folds, seed)
+        if study.timed:
+            tested = replace(tested, truth=None)
         training = TrainingOptions(seed=seed, **study.training)
         for backbone, method in product(dict.fromkeys(backbones), dict.fromkeys(methods)):
             for fold_run in plan_folds(tested, backbone=backbone, options={}, training=training, method=method):

@@ -164,6 +164,27 @@ def show_estimates(records: Iterable[Record], console: Console) -> None:
     console.print(table)
 
 
+def show_costs(records: Iterable[Record], console: Console) -> None:
+    """Print the time of an epoch and the peak memory of runs that were alone in their processes, and over naive's."""
+    table = _table(
+        "s an epoch",
+        "over naive's",
+        "peak MiB",
+        "over naive's",
+        caption="each run alone in a process of its own: mean ± sd over runs; ratios of means on the same folds",
+    )
+    groups = grouped(records)
+    for key, runs in groups.items():
+        before, after = on_common_folds([groups.get((*key[:2], "naive"), []), runs])
+        cells = []
+        for name, form in (("seconds_an_epoch", ".2f"), ("peak_memory_mib", ".0f")):
+            own, naive, common = ([getattr(run, name) for run in group] for group in (runs, before, after))
+            ratio = f"{statistics.mean(common) / statistics.mean(naive):.2f}" if naive else "-"
+            cells += [_spread(own, form), ratio]
+        table.add_row(*key, str(len(runs)), *cells)
+    console.print(table)
+
+
 def show_changes(records: Iterable[Record], console: Console) -> None:
     """Print what each method changes against naive training, over the same students, with Holm's correction."""
     groups = grouped(records)
@@ -218,9 +239,12 @@ def grouped(records: Iterable[Record]) -> dict[tuple[str, str, str], list[Record
 
 
 def _mean_and_spread(runs: list[Record], metric: str) -> str:
-    values = [run.metrics[metric] for run in runs]
-    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.4f}{spread}"
+    return _spread([run.metrics[metric] for run in runs], ".4f")
+
+
+def _spread(values: list[float], form: str) -> str:
+    deviation = f" ± {statistics.stdev(values):{form}}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):{form}}{deviation}"
 
 
 def _share(closed: GapShare) -> str:

@@ -103,7 +103,13 @@ def fit(
     run = _fingerprint(objective, train, validation, options)
     if resume and checkpoint is not None and checkpoint.exists():
         saved = _read_checkpoint(checkpoint, run)
-        objective.load_state(saved["objective"])
+        try:
+            objective.load_state(saved["objective"])
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise InputError(
+                f"{checkpoint}: does not fit the models that are trained now ({in_a_sentence(error)}), so another "
+                "version wrote it; remove it and start anew"
+            ) from error
         stopping.load_state(saved["stopping"])
         generator.set_state(saved["shuffle"])
         _set_random_state(saved["random"])

@@ -192,7 +192,7 @@ def overhead(timed: Iterable[Cell], paper: Paper) -> Chart:
     shown: list[tuple[str, Callable[[Record], float], str, str]] = [
         (
             "time of an epoch, times the original's",
-            lambda run: run.seconds / max(run.epochs, 1),
+            lambda run: run.seconds_an_epoch,
             "s_per_epoch",
             "{:.2g}",
         ),
