@@ -1,6 +1,6 @@
 """How much closer to the truth is the risk of a model when the log's selection is estimated and taken out?
 
-    python -m benchmarks.offpolicy [--seeds 3] [--students 2000]
+    python -m benchmarks.offpolicy [--seeds 3] [--students 2000] [--out runs/offpolicy]
 
 Logs of students who skip (gamma 0.8), of a recommender, and of both, with the truth. Half of the students train a naive
 dkt, one by tsdr and, apart from both, the selection and imputation models; the other half is held out. The risk is the
@@ -8,15 +8,17 @@ cross-entropy over every concept at every step, known from the truth (true_bce);
 only. Students have 20 to 60 answers and the window is 60: all that a platform goes by is in the history. In the rows
 with a cut history they have 30 to 200 and the window is 50, as everywhere else in the project: what happened before the
 window is not seen, and the propensities are worse for it. The second table is of what estimates are used for: not the
-risk of one model but the difference between two.
+risk of one model but the difference between two. What a log came to is written as it ends, and not computed again.
 """
 
 import argparse
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import torch
+from pydantic import BaseModel
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -25,10 +27,11 @@ from tsdr import Folds, Population, Recommender, Sequences, simulate
 from tsdr.debias.objective import DebiasOptions, new_objective
 from tsdr.evaluation.offpolicy import CLIP, IMPUTATION_TRAINING, RESTS_ON, RiskEstimator
 from tsdr.evaluation.truth import true_risk
+from tsdr.files import replacing
 from tsdr.training.trainer import fit
 
 ESTIMATES = ("naive", "snips", "dr")
-CLIPS = (CLIP, (0.01, 100.0))
+CLIPS = {f"{low:g} to {high:g}": (low, high) for low, high in (CLIP, (0.01, 100.0))}
 
 
 @dataclass(frozen=True)
@@ -52,18 +55,17 @@ CASES = (
 )
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(BaseModel):
     """On one log: the true risk of each method's model, and, by the clip of the weights, each estimate of it."""
 
     true: dict[str, float]
-    estimated: dict[tuple[float, float], dict[str, dict[str, float]]]
+    estimated: dict[str, dict[str, dict[str, float]]]
 
-    def error(self, clip: tuple[float, float], estimate: str) -> float:
+    def error(self, clip: str, estimate: str) -> float:
         """How far an estimate of naive's risk is off."""
         return abs(self.estimated[clip]["naive"][estimate] - self.true["naive"])
 
-    def change(self, clip: tuple[float, float], estimate: str) -> float:
+    def change(self, clip: str, estimate: str) -> float:
         """What tsdr changes in the risk, as estimated."""
         return self.estimated[clip]["tsdr"][estimate] - self.estimated[clip]["naive"][estimate]
 
@@ -78,15 +80,27 @@ def run(case: Case, students: int, seed: int) -> Run:
     training = IMPUTATION_TRAINING.model_copy(update={"seed": seed})
     estimator = RiskEstimator.fit(train, validation, seed=seed)
     true: dict[str, float] = {}
-    estimated: dict[tuple[float, float], dict[str, dict[str, float]]] = {clip: {} for clip in CLIPS}
+    estimated: dict[str, dict[str, dict[str, float]]] = {name: {} for name in CLIPS}
     for method in ("naive", "tsdr"):
         objective = new_objective("dkt", train, {}, training, DebiasOptions.of_method(method))
         fit(objective, train, validation, training)
         true[method] = true_risk(objective.model, test, simulation.truth).metrics["true_bce"]
         logged = estimator.logged_errors(objective.model, test)
-        for clip in CLIPS:
-            estimated[clip][method] = {name: getattr(logged.risk(clip), name).value for name in ESTIMATES}
-    return Run(true, estimated)
+        for name, clip in CLIPS.items():
+            risk = logged.risk(clip)
+            estimated[name][method] = {estimate: getattr(risk, estimate).value for estimate in ESTIMATES}
+    return Run(true=true, estimated=estimated)
+
+
+def found_or_run(case: Case, students: int, seed: int, folder: Path) -> Run:
+    """What the folder has of it, or else a run that is kept there."""
+    path = folder / f"{case.name.replace(' ', '-')}-{students}-seed{seed}.json"
+    if path.exists():
+        return Run.model_validate_json(path.read_bytes())
+    came = run(case, students, seed)
+    with replacing(path) as temporary:
+        temporary.write_text(came.model_dump_json(indent=1))
+    return came
 
 
 def main() -> None:
@@ -94,11 +108,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--students", type=int, default=2000)
+    parser.add_argument("--out", type=Path, default=Path("runs/offpolicy"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     console = Console(width=140)
     jobs = [(case, seed) for case in CASES for seed in range(1, arguments.seeds + 1)]
-    found = {job: run(job[0], arguments.students, job[1]) for job in track(jobs, "Logs")}
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    found = {job: found_or_run(job[0], arguments.students, job[1], arguments.out) for job in track(jobs, "Logs")}
     risks = Table(
         "log",
         "clip of w",
@@ -117,7 +133,7 @@ def main() -> None:
     )
     for case, clip in product(CASES, CLIPS):
         runs = [found[job] for job in jobs if job[0] == case]
-        about = case.name, f"{clip[0]:g} to {clip[1]:g}"
+        about = case.name, clip
         off = {name: np.array([one.error(clip, name) for one in runs]) for name in ESTIMATES}
         ratios = [off["naive"].mean() / off[name].mean() for name in ("snips", "dr")]
         each = [off["naive"] / off[name] for name in ("snips", "dr")]
