@@ -26,6 +26,7 @@ from tsdr.backbones import backbone_names, build_backbone
 from tsdr.debias.objective import DebiasOptions, JointObjective, imputation_model
 from tsdr.debias.propensity import QuestionFrequency
 from tsdr.evaluation.records import peak_memory_mib
+from tsdr.training.memory import keep_freed_memory
 from tsdr.training.trainer import TrainingOptions
 
 FEW, MANY = 247, 1769
@@ -35,8 +36,9 @@ Turn = dict[tuple[str, int], float]
 
 
 def objective(name: str, concepts: int, method: str, changes: dict[str, Any]) -> JointObjective:
-    """A fresh model, and what it is trained by."""
+    """A fresh model, and what it is trained by, in a process that treats memory as the trainer does."""
     torch.set_num_threads(THREADS)
+    keep_freed_memory()
     torch.manual_seed(0)
     options, training = DebiasOptions.of_method(method, **changes), TrainingOptions(device="cpu")
     model = build_backbone(name, n_concepts=concepts, n_questions=QUESTIONS)

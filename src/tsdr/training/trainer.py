@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.files import replacing
 from tsdr.sequences import Batch, Sequences
+from tsdr.training.memory import keep_freed_memory
 from tsdr.training.stopping import EarlyStopping
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -96,6 +97,7 @@ def fit(
     with `resume` goes on to the same numbers as one that was never interrupted.
     """
     _check_split(train, validation)
+    keep_freed_memory()
     device = options.torch_device()
     generator = torch.Generator().manual_seed(options.seed)
     stopping = EarlyStopping(options.patience)
