@@ -3,21 +3,21 @@
     python -m benchmarks.readme
 
 The table stands between its two marks in README.md. `backbones.png`: what tsdr and training on randomly exposed answers
-change against naive training, for each backbone, at gamma 0.8. `gamma.png`: the same for one backbone at every strength
-of selection that was run.
+change against naive training, for each backbone, at gamma 0.8. `gamma.png`: the same against the truth, at
+every strength of selection that was run.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tsdr.evaluation.changes import Change, change
 from tsdr.evaluation.collection import Cell, cells
 from tsdr.evaluation.records import RecordFolder
-from tsdr.evaluation.significance import has_sums, paired_difference
 from tsdr.experiments.paper import BACKBONES, SELECTED
 from tsdr.report.plots import save
 from tsdr.report.results.names import is_timed, log_name
@@ -28,7 +28,6 @@ IMAGES = ROOT / "docs" / "images"
 METHODS = {"tsdr": ("tab:blue", "D"), "random-exposure": ("0.5", "s")}
 METRICS = {"auc": "AUC on logged answers", "true_bce": "cross-entropy against the truth (less is better)"}
 SHOWN = "simulated-gamma0.8"
-OVER_GAMMA = "dkt"
 MARKS = ("<!-- made by benchmarks.readme -->\n", "<!-- until here -->")
 HEADER = (
     "| log | model | seeds x folds | AUC, naive | tsdr | change | true BCE, naive | tsdr | gap closed |\n"
@@ -42,11 +41,8 @@ def main() -> None:
     write_table([cell for cell in found if "tsdr" in cell.methods and len(cell.paired("naive", "tsdr")[0]) > 1])
     whole = [cell for cell in found if len(cell.paired("naive", *METHODS)[0]) > 1]
     at_one = sorted((cell for cell in whole if cell.dataset == SHOWN), key=_place)
-    gammas = {gamma: cell for cell in whole if (gamma := _gamma(cell)) is not None}
-    of_gamma = [gammas[gamma] for gamma in sorted(gammas)]
-    title = "Change against naive training, 95 % interval over held-out students (seeds x folds)"
-    draw(at_one, f"{title}: gamma 0.8", lambda cell: cell.model.backbone, IMAGES / "backbones.png")
-    draw(of_gamma, f"{title}: {OVER_GAMMA}", lambda cell: f"gamma {_gamma(cell):g}", IMAGES / "gamma.png")
+    draw_backbones(at_one, IMAGES / "backbones.png")
+    draw_gammas(whole, IMAGES / "gamma.png")
 
 
 def write_table(shown: Sequence[Cell]) -> None:
@@ -77,48 +73,75 @@ def _before_and_after(found: Change | None, with_change: bool) -> list[str]:
     return [*values, f"{signed(found.difference)}{spread}, {found.better} of {found.folds}"]
 
 
-def draw(shown: Sequence[Cell], title: str, name: Callable[[Cell], str], path: Path) -> None:
-    """A row a cell; what the log says on the left, what is true on the right."""
+def draw_backbones(shown: Sequence[Cell], path: Path) -> None:
+    """A row a backbone; what the log says on the left, what is true on the right."""
     figure, panels = plt.subplots(1, 2, figsize=(10, 0.45 * len(shown) + 1.7), sharey=True, layout="constrained")
     for panel, (metric, label) in zip(panels, METRICS.items(), strict=True):
         for method, (colour, marker) in METHODS.items():
-            _points(panel, shown, metric, method, colour, marker)
+            for place, cell in enumerate(shown):
+                difference, interval = _change(cell, method, metric)
+                named_once = method if place == 0 else None
+                panel.plot([difference], [place], color=colour, marker=marker, linestyle="none", label=named_once)
+                panel.plot(interval, [place] * len(interval), color=colour, linewidth=1.2)
         panel.axvline(0, color="tab:red", linewidth=1, label="naive")
         panel.set_title(label, fontsize=10)
         panel.grid(axis="x", color="0.92")
         panel.set_axisbelow(True)
         panel.locator_params(axis="x", nbins=6)
-    runs = [cell.paired("naive", *METHODS)[0] for cell in shown]
-    seeds = [len({run.seed for run in of_cell}) for of_cell in runs]
-    names = [f"{name(c)} ({s} x {len(r) // s})" for c, r, s in zip(shown, runs, seeds, strict=True)]
-    panels[0].set_yticks(range(len(names)), names)
-    panels[0].set_ylim(len(names) - 0.5, -0.5)
-    figure.legend(*panels[1].get_legend_handles_labels(), fontsize=8, ncols=3, loc="outside lower center")
-    figure.suptitle(title, fontsize=11)
+    panels[0].set_yticks(range(len(shown)), [f"{cell.model.backbone} ({_runs(cell)})" for cell in shown])
+    panels[0].set_ylim(len(shown) - 0.5, -0.5)
+    _finish(figure, panels[1], "gamma 0.8 (seeds x folds)", path)
+
+
+def draw_gammas(shown: Sequence[Cell], path: Path) -> None:
+    """A panel a backbone, over the strength of selection."""
+    figure, panels = plt.subplots(2, 3, figsize=(10, 5.6), sharex=True, sharey=True, layout="constrained")
+    for panel, backbone in zip(panels.flat, BACKBONES, strict=True):
+        found = {gamma: cell for cell in shown if (gamma := _gamma(cell, backbone)) is not None}
+        for method, (colour, marker) in METHODS.items():
+            changes = {gamma: _change(cell, method, "true_bce") for gamma, cell in sorted(found.items())}
+            values = [difference for difference, _ in changes.values()]
+            panel.plot(list(changes), values, color=colour, marker=marker, linewidth=0.8, markersize=4, label=method)
+            for gamma, (_, interval) in changes.items():
+                panel.plot([gamma] * len(interval), interval, color=colour, linewidth=1.2)
+        panel.axhline(0, color="tab:red", linewidth=1, label="naive")
+        panel.set_title(backbone, fontsize=10)
+        panel.grid(color="0.92")
+    for panel in panels[1]:
+        panel.set_xlabel("gamma, how strongly students skip", fontsize=9)
+    for panel in panels[:, 0]:
+        panel.set_ylabel("change in true BCE", fontsize=9)
+    _finish(figure, panels[0, 0], "cross-entropy against the truth", path)
+
+
+def _finish(figure: Figure, labelled: Axes, what: str, path: Path) -> None:
+    figure.legend(*labelled.get_legend_handles_labels(), fontsize=8, ncols=3, loc="outside lower center")
+    figure.suptitle(f"Change against naive training, 95 % interval over held-out students: {what}", fontsize=11)
     save(figure, path)
 
 
-def _points(panel: Axes, shown: Sequence[Cell], metric: str, method: str, colour: str, marker: str) -> None:
-    for place, cell in enumerate(shown):
-        naive, runs = cell.paired("naive", method)
-        mean = sum(run.metrics[metric] - base.metrics[metric] for run, base in zip(runs, naive, strict=True)) / len(
-            runs
-        )
-        label = method if place == 0 else None
-        panel.plot([mean], [place], color=colour, marker=marker, linestyle="none", label=label)
-        if all(has_sums(run, metric) for run in (*naive, *runs)):
-            found = paired_difference(naive, runs, metric)
-            panel.plot([found.low, found.high], [place, place], color=colour, linewidth=1.2)
+def _change(cell: Cell, method: str, metric: str) -> tuple[float, tuple[float, ...]]:
+    """The mean change on common folds, and its interval if the records tell students apart."""
+    naive, runs = cell.paired("naive", method)
+    found = change(naive, runs, metric)
+    assert found is not None
+    return found.difference, found.interval or ()
+
+
+def _runs(cell: Cell) -> str:
+    naive = cell.paired("naive", *METHODS)[0]
+    seeds = len({run.seed for run in naive})
+    return f"{seeds} x {len(naive) // seeds}"
 
 
 def _place(cell: Cell) -> int:
     return BACKBONES.index(cell.model.backbone)
 
 
-def _gamma(cell: Cell) -> float | None:
-    """The strength of selection of a plain simulated log, for the backbone that is shown over it."""
+def _gamma(cell: Cell, backbone: str) -> float | None:
+    """The strength of selection, if it is a cell of this backbone on a plain simulated log."""
     name = SELECTED.fullmatch(cell.dataset)
-    if name is None or name["log"] != "simulated" or name["sizes"] or cell.model.backbone != OVER_GAMMA:
+    if name is None or name["log"] != "simulated" or name["sizes"] or cell.model.backbone != backbone:
         return None
     return float(name["gamma"])
 
