@@ -105,13 +105,7 @@ def fit(
     run = _fingerprint(objective, train, validation, options)
     if resume and checkpoint is not None and checkpoint.exists():
         saved = _read_checkpoint(checkpoint, run)
-        try:
-            objective.load_state(saved["objective"])
-        except (KeyError, RuntimeError, ValueError) as error:
-            raise InputError(
-                f"{checkpoint}: does not fit the models that are trained now ({in_a_sentence(error)}), so another "
-                "version wrote it; remove it and start anew"
-            ) from error
+        _go_on(objective, saved["objective"], checkpoint)
         stopping.load_state(saved["stopping"])
         generator.set_state(saved["shuffle"])
         _set_random_state(saved["random"])
@@ -203,3 +197,13 @@ def _read_checkpoint(path: Path, run: str) -> dict[str, Any]:
     if other:
         raise InputError(f"{path}: belongs to a run with other data or options; remove it, or resume with those")
     return saved
+
+
+def _go_on(objective: Objective, state: dict[str, Any], path: Path) -> None:
+    try:
+        objective.load_state(state)
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise InputError(
+            f"{path}: does not fit the models that are trained now ({in_a_sentence(error)}), so another version wrote "
+            "it; remove it and start anew"
+        ) from error
