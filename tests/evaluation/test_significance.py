@@ -149,3 +149,16 @@ def test_runs_that_cannot_be_paired_are_refused() -> None:
         interval([whole(found)], "true_bce")
     with pytest.raises(InputError, match="run it again for an interval"):
         interval([record({"auc": 0.6}, None)], "auc")
+
+
+@pytest.mark.parametrize("metric", ["acc", "rmse", "log_loss"])
+def test_a_fold_of_which_no_student_is_drawn_stays_as_it_is(metric: str) -> None:
+    """Two students a fold: in one draw of ten, neither of them."""
+    rng = np.random.default_rng(3)
+    folds = [
+        Predictions(success := rng.uniform(0.05, 0.95, 20), (rng.random(20) < success) * 1, np.repeat([0, 1], 10))
+        for _ in range(4)
+    ]
+    runs = [whole(found, [2 * fold, 2 * fold + 1], fold=fold) for fold, found in enumerate(folds)]
+    told = interval(runs, metric)
+    assert told.low < told.value < told.high

@@ -105,7 +105,9 @@ def resampled(runs: Sequence[Record], metric: str, seed: int = 0) -> tuple[float
             total += run.metrics[metric] + (drawn - 1) @ sums[_INFLUENCES[metric]]
         else:
             numerator, count = _MEANS[metric]
-            mean = (drawn @ sums[numerator]) / (drawn @ sums[count])
+            weight = drawn @ sums[count]
+            own = np.full(DRAWS, sums[numerator].sum() / sums[count].sum())  # where none of a small fold is drawn
+            mean = np.divide(drawn @ sums[numerator], weight, out=own, where=weight > 0)
             total += np.sqrt(mean) if metric in _ROOTS else mean
     value, draws = float(np.mean([run.metrics[metric] for run in runs])), total / len(runs)
     # Widened as for a t-test, so that what follows may take the draws for those of a normal law.
