@@ -144,14 +144,14 @@ class JointObjective:
         serves_summary = {id(parameter) for parameter in model.summary_parameters()}
         learned = [parameter for parameter in model.parameters() if id(parameter) not in serves_summary]
         rate = training.learning_rate
-        self.optimisers = {"model": _adam({training.weight_decay: learned}, rate)}
-        auxiliary = {}
+        self.optimisers = {"model": _adam([(learned, training.weight_decay)], rate)}
+        auxiliary: list[tuple[list[Parameter], float]] = []
         if imputation is not None:
-            auxiliary[IMPUTATION_DECAY] = list(imputation.parameters())
+            auxiliary.append((list(imputation.parameters()), IMPUTATION_DECAY))
         if options.weights != "off":
             self.propensity = Propensity(_summary_size(model), model.n_concepts, options.propensity)
             self.propensity.to(learned[0].device)
-            auxiliary[PROPENSITY_DECAY] = [*self.propensity.parameters(), *model.summary_parameters()]
+            auxiliary.append(([*self.propensity.parameters(), *model.summary_parameters()], PROPENSITY_DECAY))
         if auxiliary:
             self.optimisers["auxiliary"] = _adam(auxiliary, rate)
 
@@ -307,9 +307,9 @@ class JointObjective:
         optimiser.step()
 
 
-def _adam(by_decay: dict[float, list[Parameter]], rate: float) -> torch.optim.Adam:
-    """Adam for parameters by their weight decay."""
-    groups = [{"params": parameters, "weight_decay": decay} for decay, parameters in by_decay.items()]
+def _adam(with_decay: list[tuple[list[Parameter], float]], rate: float) -> torch.optim.Adam:
+    """Adam for groups of parameters, each with its weight decay."""
+    groups = [{"params": parameters, "weight_decay": decay} for parameters, decay in with_decay]
     return torch.optim.Adam(groups, lr=rate, fused=True)
 
 
