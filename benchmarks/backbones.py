@@ -19,9 +19,10 @@ from rich.table import Table
 
 from benchmarks.measuring import BATCH, STEPS, THREADS, alone, an_epoch, random_batch
 from tsdr.backbones import AnyBackbone, backbone_names, build_backbone
-from tsdr.debias.objective import NAIVE, JointObjective
-from tsdr.evaluation.records import peak_memory_mib
-from tsdr.training.trainer import TrainingOptions
+from tsdr.debias.objective import JointObjective
+from tsdr.methods import NAIVE_OPTIONS
+from tsdr.processes import peak_memory_mib
+from tsdr.training.options import TrainingOptions
 
 CONCEPTS, QUESTIONS = 247, 1054
 CELLS, SOME = 5, 8
@@ -50,7 +51,7 @@ def targets(work: str) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 def epoch_seconds(name: str, size: str) -> float:
     """CPU-seconds of an epoch of training."""
-    objective = JointObjective(_set_up(name, size).train(), NAIVE, TrainingOptions(device="cpu"))
+    objective = JointObjective(_set_up(name, size).train(), NAIVE_OPTIONS, TrainingOptions(device="cpu"))
     parts = an_epoch(CONCEPTS, QUESTIONS)
     objective.step(parts[0])
     begin = time.process_time()

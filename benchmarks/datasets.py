@@ -19,7 +19,7 @@ from rich.table import Table
 
 from benchmarks.measuring import alone
 from tsdr.datasets import prepare
-from tsdr.evaluation.records import peak_memory_mib
+from tsdr.processes import peak_memory_mib
 
 QUESTIONS, TAGS, ANSWERS_A_STUDENT = 12_000, 190, 100
 COLUMNS = ["timestamp", "solving_id", "question_id", "user_answer", "elapsed_time"]

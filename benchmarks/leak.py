@@ -17,11 +17,15 @@ from torch import Tensor
 
 from tsdr.backbones import attention, diskt
 from tsdr.backbones.attention import View, attend
-from tsdr.evaluation.crossval import cross_validate
-from tsdr.evaluation.records import Record, RecordFolder
-from tsdr.evaluation.significance import interval, paired_difference
-from tsdr.experiments.logs import LogFile, experiment
-from tsdr.training.trainer import TrainingOptions
+from tsdr.experiments.engines import InProcess, Job
+from tsdr.experiments.grid import run_grid
+from tsdr.experiments.logs import LogFile
+from tsdr.judging.experiment import plan_folds
+from tsdr.methods import NAIVE
+from tsdr.records.folder import RecordFolder
+from tsdr.records.run import Record
+from tsdr.records.significance import interval, paired_difference
+from tsdr.training.options import TrainingOptions
 
 MODELS = ("sparsekt", "diskt")
 SEED = 42
@@ -34,8 +38,9 @@ def leaky_attend(scores: Tensor, view: View) -> Tensor:
 
 def run(model: str, source: LogFile, records: RecordFolder, folds: int) -> list[Record]:
     """Cross-validate the backbone as it stands."""
-    tested = experiment(source, records, folds, SEED)
-    return list(cross_validate(tested, backbone=model, options={}, training=TrainingOptions(seed=SEED)))
+    tested = source.experiment(records, folds, SEED)
+    planned = plan_folds(tested, backbone=model, training=TrainingOptions(seed=SEED, stop_by="auc"), method=NAIVE)
+    return run_grid([Job(tested, fold) for fold in planned], records, InProcess())[0]
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ STUDENTS, STEPS, BATCH, THREADS = 512, 50, 64, 2
 def random_batch(students: int, concepts: int, questions: int) -> Batch:
     """Random interactions, none of them padding."""
     shape = (students, STEPS)
-    return Batch(
+    return Batch.of_answers(
         torch.randint(concepts, shape),
         torch.randint(questions, shape),
         torch.randint(2, shape),

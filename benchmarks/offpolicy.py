@@ -24,10 +24,12 @@ from rich.progress import track
 from rich.table import Table
 
 from tsdr import Folds, Population, Recommender, Sequences, simulate
-from tsdr.debias.objective import DebiasOptions, new_objective
-from tsdr.evaluation.offpolicy import CLIP, IMPUTATION_TRAINING, RESTS_ON, RiskEstimator
-from tsdr.evaluation.truth import true_risk
+from tsdr.debias.building import new_objective
+from tsdr.diagnosis.findings import RESTS_ON
+from tsdr.diagnosis.offpolicy import CLIP, IMPUTATION_TRAINING, RiskEstimator
 from tsdr.files import replacing
+from tsdr.judging.risk import true_risk
+from tsdr.methods import options_of
 from tsdr.training.trainer import fit
 
 ESTIMATES = ("naive", "snips", "dr")
@@ -86,7 +88,7 @@ def run(case: Case, students: int, seed: int) -> Run:
     true: dict[str, float] = {}
     estimated: dict[str, dict[str, dict[str, float]]] = {name: {} for name in CLIPS}
     for method in ("naive", "tsdr"):
-        objective = new_objective("dkt", train, {}, training, DebiasOptions.of_method(method))
+        objective = new_objective("dkt", train, {}, training, options_of(method))
         fit(objective, train, validation, training)
         true[method] = true_risk(objective.model, test, simulation.truth).metrics["true_bce"]
         logged = estimator.logged_errors(objective.model, test)

@@ -16,9 +16,13 @@ from rich.table import Table
 
 from tsdr import Log, Sequences, simulate
 from tsdr.backbones import backbone_names
-from tsdr.debias.objective import NAIVE, JointObjective, new_model
-from tsdr.evaluation.metrics import auc, auc_error, predict
-from tsdr.training.trainer import TrainingOptions, fit
+from tsdr.backbones.predicting import predict
+from tsdr.debias.building import new_model
+from tsdr.debias.objective import JointObjective
+from tsdr.methods import NAIVE_OPTIONS
+from tsdr.metrics import auc, auc_error
+from tsdr.training.options import TrainingOptions
+from tsdr.training.trainer import fit
 
 OVERFIT_STEPS, OVERFIT_AUC = 400, 0.95
 OPTIONS = TrainingOptions(max_epochs=10, patience=5, device="cpu")
@@ -29,7 +33,7 @@ def overfit(name: str, sequences: Sequences) -> tuple[float, int]:
     """The training AUC, and after how many steps."""
     model = new_model(name, sequences, SIZE, OPTIONS)
     model.prepare(sequences)
-    objective = JointObjective(model, NAIVE, OPTIONS)
+    objective = JointObjective(model, NAIVE_OPTIONS, OPTIONS)
     value = 0.0
     for step in range(1, OVERFIT_STEPS + 1):
         model.train()
@@ -49,7 +53,7 @@ def shuffled(name: str, sequences: Sequences) -> tuple[float, float]:
     )
     model = new_model(name, sequences, SIZE, OPTIONS)
     model.prepare(train)
-    fit(JointObjective(model, NAIVE, OPTIONS), train, validation, OPTIONS)
+    fit(JointObjective(model, NAIVE_OPTIONS, OPTIONS), train, validation, OPTIONS)
     found = predict(model, test)
     return auc(found.success, found.correct), auc_error(found)
 

@@ -29,10 +29,10 @@ import torch
 
 from tsdr import Vocabulary, build_backbone
 from tsdr.backbones.contract import tensors_in
-from tsdr.experiments.paper import BACKBONES
-from tsdr.serving.model import Model
+from tsdr.models.bundle import Bundle
+from tsdr.models.model import Model
+from tsdr.paper import BACKBONES
 from tsdr.serving.store import Answer, Store
-from tsdr.training.bundle import Bundle
 
 CONCEPTS, QUESTIONS, WINDOW = 1769, 8000, 50
 TARGETS = {"dkt": 20, "simplekt": 80, "sparsekt": 80, "akt": 160, "folibikt": 160, "diskt": 160}  # ms, p99

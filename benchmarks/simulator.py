@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tsdr import simulate
-from tsdr.evaluation.records import peak_memory_mib
+from tsdr.processes import peak_memory_mib
 
 STUDENTS = (1_000, 10_000, 50_000)
 ROUNDS = 3

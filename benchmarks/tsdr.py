@@ -23,11 +23,13 @@ from rich.table import Table
 
 from benchmarks.measuring import STUDENTS, THREADS, alone, an_epoch, random_batch
 from tsdr.backbones import backbone_names, build_backbone
-from tsdr.debias.objective import DebiasOptions, JointObjective, imputation_model
+from tsdr.debias.building import imputation_model
+from tsdr.debias.objective import JointObjective
 from tsdr.debias.propensity import QuestionFrequency
-from tsdr.evaluation.records import peak_memory_mib
+from tsdr.methods import options_of
+from tsdr.processes import peak_memory_mib
 from tsdr.training.memory import keep_freed_memory
-from tsdr.training.trainer import TrainingOptions
+from tsdr.training.options import TrainingOptions
 
 FEW, MANY = 247, 1769
 QUESTIONS = 5000
@@ -40,7 +42,7 @@ def objective(name: str, concepts: int, method: str, changes: dict[str, Any]) ->
     torch.set_num_threads(THREADS)
     keep_freed_memory()
     torch.manual_seed(0)
-    options, training = DebiasOptions.of_method(method, **changes), TrainingOptions(device="cpu")
+    options, training = options_of(method, **changes), TrainingOptions(device="cpu")
     model = build_backbone(name, n_concepts=concepts, n_questions=QUESTIONS)
     frequency = QuestionFrequency(random_batch(STUDENTS, concepts, QUESTIONS), concepts, QUESTIONS)
     return JointObjective(model.train(), options, training, imputation_model(name, model, options), frequency)

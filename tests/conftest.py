@@ -1,12 +1,20 @@
 """Shared fixtures."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from tsdr import Batch, Log, read_log
+from tsdr.experiments.engines import InProcess, Job
+from tsdr.experiments.grid import run_grid
+from tsdr.judging.experiment import Experiment, plan_baselines, plan_folds
+from tsdr.records.run import Record
+from tsdr.training.epoch import Epoch
+from tsdr.training.options import TrainingOptions
 
 torch.set_num_threads(1)  # the tensors of tests are small: threads would only wait for each other
 
@@ -38,7 +46,21 @@ def random_batch(students: int = 4, steps: int = 9, concepts: int = 11, question
 
     length = torch.randint(1, steps + 1, (students, 1), generator=generator)
     length[0] = steps
-    return Batch(draw(concepts), draw(questions), draw(2), torch.arange(steps) < length)
+    return Batch.of_answers(draw(concepts), draw(questions), draw(2), torch.arange(steps) < length)
+
+
+def cross_validate(
+    experiment: Experiment, on_epoch: Callable[[int, Epoch], None] = lambda fold, epoch: None, **planned: Any
+) -> list[Record]:
+    """Train and test every fold by a method, in this process; folds with a record are not run."""
+    jobs = [Job(experiment, fold) for fold in plan_folds(experiment, **planned)]
+    return run_grid(jobs, experiment.records, InProcess(lambda run, epoch: on_epoch(run.fold, epoch)))[0]
+
+
+def cross_validate_baselines(experiment: Experiment, training: TrainingOptions) -> list[Record]:
+    """The baselines on the same folds."""
+    jobs = [Job(experiment, fold) for fold in plan_baselines(experiment, training)]
+    return run_grid(jobs, experiment.records, InProcess())[0]
 
 
 @pytest.fixture(scope="session")

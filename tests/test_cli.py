@@ -11,14 +11,13 @@ import polars as pl
 import pytest
 from torch import Tensor
 
-from tsdr import Batch, Sequences, load, read_log, register_backbone, simulate
+from tsdr import Batch, fit, load, read_log, register_backbone, simulate
 from tsdr.backbones.dkt import DKT
 from tsdr.cli import main
-from tsdr.debias.objective import NAIVE
 from tsdr.report.progress import TrainingProgress
 from tsdr.serving.store import Store
-from tsdr.training.fitting import fit_bundle
-from tsdr.training.trainer import Epoch, TrainingOptions
+from tsdr.training.epoch import Epoch
+from tsdr.training.options import TrainingOptions
 
 
 class Run(NamedTuple):
@@ -125,7 +124,7 @@ def test_an_interrupted_fit_is_resumed_to_the_same_model(
     arguments = ("fit", simulated, "--backbone", "dkt", "--window", "10", "--validation", "0.2", "--out")
     whole = tsdr(*arguments, tmp_path / "whole")
 
-    def interrupt(self: TrainingProgress, epoch: Epoch) -> None:
+    def interrupt(self: TrainingProgress, epoch: Epoch, of: str = "") -> None:
         if epoch.number == 3:
             raise KeyboardInterrupt
 
@@ -147,9 +146,9 @@ def test_evaluate_writes_a_record_a_fold_and_shows_baselines(
     arguments = ("evaluate", simulated, "--backbone", "dkt", "--folds", "2", "--window", "10", "--out", tmp_path)
     run = tsdr(*arguments, "--name", "sim")
     assert run.code == 0, run.err
-    for name in ("global-mean", "concept-mean", "logistic-counts", "dkt"):
+    for name in ("global-mean", "concept-mean", "counts", "dkt"):
         assert name in run.out
-    records = [json.loads(path.read_text()) for path in tmp_path.glob("sim-dkt-naive-*.json")]
+    records = [json.loads(path.read_text()) for path in tmp_path.glob("sim-dkt-tsdr-*.json")]
     assert sorted(record["fold"] for record in records) == [0, 1]
     assert set(records[0]["metrics"]) == {"auc", "acc", "rmse", "log_loss", "ece"}
     again = tsdr(*arguments, "--name", "sim")
@@ -191,10 +190,14 @@ def test_compare_shows_logged_answers_and_the_truth_and_goes_on_where_it_stopped
     run = tsdr("compare", simulated.parent, "--methods", "naive,tsdr,random-exposure", *arguments, "--name", "sim")
     assert run.code == 0, run.err
     assert "true_bce" in run.out
-    assert "share of the gap" in run.out
+    assert "to the best possible predictor" in run.out
+    assert "to random exposure" in run.out
     assert "change against naive on the same folds" in run.out
     records = [json.loads(path.read_text()) for path in tmp_path.glob("sim-*.json")]
-    assert sorted(record["method"] for record in records) == ["naive"] * 2 + ["random-exposure"] * 2 + ["tsdr"] * 2
+    trained = [record["method"] for record in records if record["backbone"] == "dkt"]
+    assert sorted(trained) == ["naive"] * 2 + ["random-exposure"] * 2 + ["tsdr"] * 2
+    beside = {record["backbone"] for record in records} - {"dkt"}
+    assert {"global-mean", "concept-mean", "counts", "limit", "limit-whole-skips"} <= beside
     for record in records:
         assert {"auc", "acc", "rmse", "log_loss", "ece", "true_bce", "true_rmse", "true_auc"} == set(record["metrics"])
     written = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")}
@@ -204,7 +207,7 @@ def test_compare_shows_logged_answers_and_the_truth_and_goes_on_where_it_stopped
     on_a_log = tsdr("compare", simulated, "--methods", "naive", *arguments)
     assert "true_bce" not in on_a_log.out
     reported = tsdr("report", tmp_path, "--out", tmp_path / "page.html")
-    assert "8 runs" in reported.out, reported.err
+    assert f"{len(list(tmp_path.glob('*.json')))} runs" in reported.out, reported.err
     assert "raises the AUC on logged answers in" in (tmp_path / "page.html").read_text()
     assert tsdr("compare", simulated, "--methods", "random-exposure", *arguments).code == 2
     for wrong in ("naive,tsdrr", "naive,", "naive,tsdr:alhpa=1", "naive,tsdr:alpha=-1"):
@@ -274,9 +277,8 @@ def test_diagnose_writes_a_page_and_its_numbers(simulated: Path, tmp_path: Path,
 @pytest.fixture(scope="module")
 def bundle(simulated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bundle") / "model"
-    sequences = Sequences.from_log(read_log(simulated), window=10)
     training = TrainingOptions(max_epochs=1, device="cpu")
-    fit_bundle(sequences, backbone="dkt", options={}, training=training, debias=NAIVE).write(folder)
+    fit(read_log(simulated), backbone="dkt", method="naive", window=10, training=training).save(folder)
     return folder
 
 
@@ -294,6 +296,20 @@ def test_predict_and_mastery_write_tables(
     assert pl.read_csv(tmp_path / "mastery.csv").height == len(log.students) * log.frame["concept"].n_unique()
     run = tsdr("mastery", bundle, simulated, "--student", log.students[3])
     assert f"student {log.students[3]}" in run.out
+
+
+def test_explain_says_what_a_model_of_counts_has_found_out(
+    simulated: Path, bundle: Path, tmp_path: Path, tsdr: Callable[..., Run]
+) -> None:
+    model = tmp_path / "counts"
+    assert tsdr("fit", simulated, "--backbone", "counts", "--method", "naive", "--out", model).code == 0
+    run = tsdr("explain", model)
+    assert run.code == 0, run.err
+    for part in ("The hardest questions", "The easiest questions", "after one right"):
+        assert part in run.out
+    refused = tsdr("explain", bundle)
+    assert refused.code == 2
+    assert "is a dkt" in refused.err
 
 
 @pytest.mark.parametrize(
@@ -404,8 +420,8 @@ def test_the_installed_command_runs_the_demo_and_leaves_a_log_records_and_pictur
     for picture in ("selection.png", "comparison.png"):
         assert (tmp_path / "demo" / picture).stat().st_size > 10_000
     methods = {json.loads(path.read_text())["method"] for path in (tmp_path / "demo" / "records").glob("*.json")}
-    assert methods == {"naive", "ipw", "tsdr", "random-exposure"}
-    assert "share of the gap" in run.stdout
+    assert methods == {"baseline", "naive", "ipw", "tsdr", "random-exposure"}
+    assert "to the best possible predictor" in run.stdout
     assert (tmp_path / "demo" / "log" / "truth.npz").exists()
     assert "skipped offers" in run.stdout
     assert "serve demo/model --store sqlite:///demo/students.db" in run.stdout

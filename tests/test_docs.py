@@ -1,5 +1,6 @@
 """What the documentation shows is run."""
 
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,13 @@ from typing import Any
 import pytest
 
 import tsdr
-from tsdr.debias.objective import NAIVE, DebiasOptions, JointObjective, new_model
-from tsdr.evaluation.metrics import auc, predict
-from tsdr.training.fitting import fit_bundle
-from tsdr.training.trainer import TrainingOptions, fit
+from tsdr.backbones.predicting import predict
+from tsdr.debias.building import new_model
+from tsdr.debias.objective import JointObjective
+from tsdr.methods import NAIVE_OPTIONS, DebiasOptions
+from tsdr.metrics import auc
+from tsdr.training.options import TrainingOptions
+from tsdr.training.trainer import fit
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,13 +28,20 @@ def run_example(document: str, **given: Any) -> dict[str, Any]:
     return names
 
 
-def test_the_readmes_example_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [f"u{s},{i % 3};{i % 2},{(s + i) % 2}" for s in range(20) for i in range(60)]
+def test_the_readmes_example_runs_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    skills = ("fractions", "decimals;sums", "sums")
+    drawn = random.Random(1)
+    rows = [f"u{s},{drawn.choice(skills)},{int(drawn.random() < 0.6)}" for s in range(50) for _ in range(15)]
     (tmp_path / "answers.csv").write_text("user_id,skills,score\n" + "\n".join(rows))
     monkeypatch.chdir(tmp_path)
-    batch = run_example("README.md")["batch"]
-    assert isinstance(batch, tsdr.Batch)
-    assert batch.mask.shape == (14, 50)  # 20 students less 4 for the test and 2 for validation
+    names = run_example("README.md")
+    assert set(names["session"].mastery()) == {"fractions", "decimals;sums", "sums"}
+    assert len(list((tmp_path / "runs" / "compare").glob("*-dkt-*.json"))) == 10
+    shown = capsys.readouterr().out
+    assert "naive" in shown
+    assert "This log" in shown
 
 
 def test_a_users_own_backbone_is_audited_trained_and_evaluated() -> None:
@@ -41,7 +52,7 @@ def test_a_users_own_backbone_is_audited_trained_and_evaluated() -> None:
     train, test = sequences.select(sequences.student[:100]), sequences.select(sequences.student[100:])
     options = TrainingOptions(max_epochs=5, learning_rate=0.05, device="cpu")
     model = new_model("moving-average", sequences, {}, options)
-    fit(JointObjective(model, NAIVE, options), train, test, options)
+    fit(JointObjective(model, NAIVE_OPTIONS, options), train, test, options)
     found = predict(model, test)
     assert auc(found.success, found.correct) > 0.55
 
@@ -59,10 +70,9 @@ def test_the_example_of_serving_runs_as_it_is(tmp_path: Path, monkeypatch: pytes
     log = tsdr.simulate(students=60, questions=20, concepts=4).log
     first, second, *_ = log.frame["concept"].unique().sort()
     frame = log.frame.with_columns(concept=log.frame["concept"].replace({first: "fractions", second: "decimals"}))
-    sequences = tsdr.Sequences.from_log(tsdr.Log(frame), window=10)
     training = TrainingOptions(max_epochs=1, device="cpu")
-    bundle = fit_bundle(sequences, backbone="dkt", options={"d": 8}, training=training, debias=NAIVE)
-    bundle.write(tmp_path / "models" / "dkt")
+    model = tsdr.fit(tsdr.Log(frame), backbone="dkt", options={"d": 8}, window=10, training=training)
+    model.save(tmp_path / "models" / "dkt")
     monkeypatch.chdir(tmp_path)
     names = run_example("docs/serving.md", log=tsdr.Log(frame))
     assert names["session"].answers == 1

@@ -1,5 +1,3 @@
-import json
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -51,17 +49,20 @@ def test_sequences_hold_what_the_log_holds(lengths: dict[str, int], window: int,
     assert interactions(latest) == {student: rows[-window:] for student, rows in kept.items()}
     assert latest.dropped.short_students == len(lengths) - len(kept)
     assert latest.dropped.earlier_interactions == sum(max(0, len(rows) - window) for rows in kept.values())
-    windows = Sequences.from_log(log, window=window, minimum=minimum, history="windows")
-    assert interactions(windows) == kept
-    assert len(windows) == sum(-(-len(rows) // window) for rows in kept.values())
 
 
 def test_masks_are_right_padded_and_positions_count_the_whole_history() -> None:
-    sequences = Sequences.from_log(log_of({"a": 7, "b": 2}), window=4, minimum=1, history="windows")
-    assert sequences.student == ("a", "a", "b")
-    assert sequences.batch.mask.tolist() == [[True, True, True, False], [True] * 4, [True, True, False, False]]
-    assert sequences.position.tolist() == [[0, 1, 2, 0], [3, 4, 5, 6], [0, 1, 0, 0]]
-    for tensor in (sequences.batch.concept, sequences.batch.question, sequences.batch.correct):
+    sequences = Sequences.from_log(log_of({"a": 7, "b": 2}), window=4, minimum=1)
+    assert sequences.student == ("a", "b")
+    assert sequences.batch.mask.tolist() == [[True] * 4, [True, True, False, False]]
+    assert sequences.batch.scored.tolist() == [[False, True, True, True], [False, True, False, False]]
+    assert sequences.position.tolist() == [[3, 4, 5, 6], [0, 1, 0, 0]]
+    for tensor in (
+        sequences.batch.concept,
+        sequences.batch.question,
+        sequences.batch.correct,
+        sequences.batch.response,
+    ):
         assert tensor.dtype == torch.long
         assert not tensor[~sequences.batch.mask].any()
 
@@ -111,7 +112,7 @@ def test_batches_hold_every_sequence_once_in_any_order() -> None:
     assert lengths(again) == lengths(shuffled)
 
 
-@pytest.mark.parametrize("bad", [{"unknown": "erorr"}, {"history": "window"}, {"window": 0}, {"minimum": 0}])
+@pytest.mark.parametrize("bad", [{"unknown": "erorr"}, {"window": 0}, {"minimum": 0}])
 def test_misspelt_options_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         Sequences.from_log(log_of({"a": 6}), **bad)
@@ -155,34 +156,6 @@ def test_folds_depend_on_the_seed_and_not_on_the_order_of_students() -> None:
     names = [f"s{i}" for i in range(50)]
     assert Folds.by_student(names, seed=1) == Folds.by_student(names[::-1], seed=1)
     assert Folds.by_student(names, seed=1) != Folds.by_student(names, seed=2)
-
-
-def test_folds_are_written_and_read_back(tmp_path: Path) -> None:
-    folds = Folds.by_student([f"ß{i}" for i in range(23)], 3)
-    folds.write(tmp_path / "folds.json")
-    assert Folds.read(tmp_path / "folds.json") == folds
-
-
-def folds_text(*folds: tuple[list[str], list[str]]) -> str:
-    return json.dumps({"seed": 1, "folds": [{"train": a, "validation": [], "test": b} for a, b in folds]})
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "not a fold assignment"),
-        ("[]", "not a fold assignment"),
-        ('{"seed": 1, "folds": [{"train": ["a"]}]}', "not a fold assignment"),
-        ('{"seed": 1, "folds": []}', "not a fold assignment"),
-        ('{"seed": 1, "folds": [{"train": "ab", "validation": [], "test": ["c"]}]}', "not a fold assignment"),
-        (folds_text((["a", "b"], ["b"]), (["b"], ["a"])), "fold 0 has a student in two groups"),
-        (folds_text((["a"], ["b"]), (["a"], ["b"])), "tested in two folds"),
-    ],
-)
-def test_a_broken_assignment_is_refused(tmp_path: Path, text: str, reason: str) -> None:
-    (tmp_path / "folds.json").write_text(text)
-    with pytest.raises(InputError, match=f"folds.json.*{reason}"):
-        Folds.read(tmp_path / "folds.json")
 
 
 @pytest.mark.parametrize("bad", [{"folds": 1}, {"folds": 11}, {"validation": 1.0}])

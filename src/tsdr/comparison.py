@@ -1,50 +1,87 @@
 """Comparing methods on the same folds, and grids of such comparisons: progress while they train, tables at the end."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from tsdr.evaluation.crossval import Experiment, check_method, cross_validate
-from tsdr.evaluation.offpolicy import ESTIMATED
-from tsdr.evaluation.records import Record, RecordFolder, Run
-from tsdr.experiments.engines import Engine, Failure, Job
-from tsdr.experiments.grid import run_grid
+from tsdr.defaults import BACKBONE, COMPARED, FOLDS, MINIMUM, WINDOW
+from tsdr.experiments.engines import Engine, Failure, InProcess, Job
+from tsdr.experiments.grid import each_once, run_grid
+from tsdr.judging.experiment import Experiment, plan_baselines, plan_folds
+from tsdr.log import Log
+from tsdr.methods import Method, parse_all
+from tsdr.records.folder import RecordFolder
+from tsdr.records.run import LogName, Record, Run
 from tsdr.report.progress import GridProgress, TrainingProgress, complain, resumable
-from tsdr.report.terminal import show_changes, show_estimates, show_records, show_truth
-from tsdr.training.trainer import TrainingOptions
+from tsdr.report.quality import show_quality
+from tsdr.simulator import Simulation
+from tsdr.training.options import TrainingOptions
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What methods came to on the same folds, a record each."""
+
+    records: list[Record]
+
+    def show(self, console: Console | None = None) -> None:
+        """Print it: on logged answers, against the truth where it is known, and what differs from naive training."""
+        show_quality(self.records, console or Console())
 
 
 def compare(
-    experiment: Experiment,
+    log: Log | Simulation,
     *,
-    backbone: str,
-    methods: Sequence[str],
-    options: Mapping[str, Any],
-    training: TrainingOptions,
-    console: Console,
+    backbone: str = BACKBONE,
+    methods: Iterable[str | Method] = COMPARED,
+    options: Mapping[str, Any] | None = None,
+    folds: int = FOLDS,
+    window: int = WINDOW,
+    minimum: int = MINIMUM,
+    training: TrainingOptions | None = None,
     watch_bound: bool = False,
     estimate_risk: bool = False,
-) -> list[Record]:
-    """Cross-validate every method, and show what they reach: on logged answers and, if it is known, on the truth."""
-    for method in methods:
-        check_method(method, experiment, watch_bound)
-    records: list[Record] = []
-    for method in methods:
-        folds = len(experiment.folds)
-        with TrainingProgress(training, console, folds, method) as progress, resumable("The same command"):
-            records += cross_validate(
-                experiment,
-                backbone=backbone,
-                options=options,
-                training=training,
-                method=method,
-                watch_bound=watch_bound,
-                estimate_risk=estimate_risk,
-                on_epoch=progress.fold_epoch,
-            )
-    show_quality(records, console)
-    return records
+    out: str | Path = "runs/compare",
+    name: str | None = None,
+    console: Console | None = None,
+) -> Comparison:
+    """Cross-validate methods by student, on the same folds; a simulated log is held against its truth, too.
+
+    Every fold leaves a record in the folder `out`, and one that has a record is not run again. `name` is what records
+    call the log. Beside the methods stand baselines: means, the logistic model `counts` and, for a simulated log, the
+    best possible predictor. With a `console`, training shows how it comes along.
+    """
+    how = training or TrainingOptions()
+    known = log if isinstance(log, Simulation) else None
+    tested = Experiment.of_log(
+        name or ("log" if known is None else str(LogName.simulated(known.options["gamma"]))),
+        log if isinstance(log, Log) else log.log,
+        RecordFolder(Path(out)),
+        simulation=known,
+        folds=folds,
+        seed=how.seed,
+        window=window,
+        minimum=minimum,
+    )
+    planned = plan_baselines(tested, how)
+    for method in parse_all(methods):
+        planned += plan_folds(
+            tested,
+            backbone=backbone,
+            options=options,
+            training=how,
+            method=method,
+            watch_bound=watch_bound,
+            estimate_risk=estimate_risk,
+        )
+    jobs = each_once(Job(tested, fold) for fold in planned)
+    if console is None:
+        return Comparison(run_grid(jobs, tested.records, InProcess())[0])
+    with TrainingProgress(how, console) as progress, resumable("The same command"):
+        return Comparison(run_grid(jobs, tested.records, InProcess(progress.of_run))[0])
 
 
 def show_grid(
@@ -55,15 +92,15 @@ def show_grid(
     show: Callable[[Sequence[Record], Console], None],
 ) -> bool:
     """Compute a grid, show what it came to, and whether all of it succeeded."""
-    done = [record for job in jobs if (record := records.find(job.fold_run.run)) is not None]
+    done = [record for job in jobs if (record := records.find(job.run)) is not None]
     finished = {record.file_name() for record in done}
-    missing = [job.fold_run.run for job in jobs if job.name not in finished]
+    missing = [job.run for job in jobs if job.name not in finished]
     console.print(f"{len(jobs)} runs, {len(done)} of them done; records in {records.folder}", soft_wrap=True)
     with GridProgress(missing, done, engine.workers, console) as progress, resumable("The same command"):
 
         def ended(came: Record | Failure) -> None:
             if isinstance(came, Failure):
-                progress.ended(came.job.fold_run.run, None)
+                progress.ended(came.job.run, None)
             else:
                 progress.ended(Run(**came.model_dump(include=set(Run.model_fields))), came)
 
@@ -72,15 +109,3 @@ def show_grid(
     for failure in failures:
         complain("failed:", f"{failure.job.name}: {failure.reason}")
     return not failures
-
-
-def show_quality(records: Sequence[Record], console: Console) -> None:
-    """What was reached on logged answers, against the truth where it is known, and what differs from naive training."""
-    show_records(records, console)
-    known = [record for record in records if "true_bce" in record.metrics]
-    if known:
-        show_truth(known, console)
-    estimated = [record for record in records if ESTIMATED[0] in record.metrics]
-    if estimated:
-        show_estimates(estimated, console)
-    show_changes(records, console)

@@ -4,28 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
 from tsdr.errors import InputError
 from tsdr.files import replacing
-from tsdr.tables import open_table
+from tsdr.tables import DATE_TIMES, ZONED_DATE_TIMES, open_table
 
 REQUIRED = ("student", "concept", "correct")
 COLUMNS = ("student", "question", "concept", "correct", "time", "skipped")
+Unknown = Literal["error", "skip"]  # what becomes of concepts that a vocabulary does not know
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum, pl.Null)
 _FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
-_DATE_TIME_FORMATS = (
-    "%Y-%m-%d %H:%M:%S%.f",
-    "%Y-%m-%dT%H:%M:%S%.f",
-    "%Y-%m-%d %H:%M",
-    "%Y-%m-%dT%H:%M",
-    "%Y/%m/%d %H:%M:%S%.f",
-    "%Y/%m/%d %H:%M",
-)
-_ZONED_FORMATS = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z")
 _DATE_FORMATS = ("%Y-%m-%d", "%Y/%m/%d")
 
 
@@ -321,8 +313,8 @@ def _parse_time(text: pl.Series) -> pl.Series:
         lambda: text.cast(pl.Int64, strict=False),
         lambda: text.cast(pl.Float64, strict=False),
     ]
-    readings += [lambda style=style: date_time(style) for style in _DATE_TIME_FORMATS]
-    readings += [lambda style=style: zoned(style) for style in _ZONED_FORMATS]
+    readings += [lambda style=style: date_time(style) for style in DATE_TIMES]
+    readings += [lambda style=style: zoned(style) for style in ZONED_DATE_TIMES]
     readings += [lambda style=style: date(style) for style in _DATE_FORMATS]
     best = readings[0]()
     for reading in readings[1:]:

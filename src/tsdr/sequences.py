@@ -4,48 +4,52 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Self
 
 import numpy as np
 import polars as pl
 import torch
-from pydantic import BaseModel, Field
 from torch import Tensor
 
-from tsdr.errors import InputError, in_a_sentence
-from tsdr.files import replacing
-from tsdr.log import Log, Vocabulary
+from tsdr.defaults import FOLDS, MINIMUM, SEED, VALIDATION, WINDOW
+from tsdr.errors import InputError
+from tsdr.log import Log, Unknown, Vocabulary
 
 UNKNOWN_QUESTION = -1
-Unknown = Literal["error", "skip"]
 
 
 @dataclass(frozen=True)
 class Batch:
     """Interactions of several students, right-padded: [batch, steps] each.
 
-    `concept`, `question` and `correct` are long, `mask` is true at real interactions. A `question` of -1 is
-    one that the vocabulary does not know: it counts as a question of average difficulty.
+    `concept`, `question` and `response` are what a model reads of an interaction once it is past; `correct` is the
+    label of the step, which no model reads. `mask` is true at real interactions, and `scored` at those whose label
+    losses and metrics count. A `question` of -1 is one that the vocabulary does not know: it counts as a question of
+    average difficulty. Labels are of the logged question or, with a `target`, of that concept at no question.
     """
 
     concept: Tensor
     question: Tensor
+    response: Tensor
     correct: Tensor
+    scored: Tensor
     mask: Tensor
+    target: Tensor | None = None
+
+    @classmethod
+    def of_answers(cls, concept: Tensor, question: Tensor, correct: Tensor, mask: Tensor) -> Self:
+        """Answers that are both read and foretold; the first of a sequence, before which nothing is, is not scored."""
+        scored = mask.clone()
+        scored[:, :1] = False
+        return cls(concept, question, correct, correct, scored, mask)
 
     def __len__(self) -> int:
         return self.mask.shape[0]
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Self:
         """The batch with a function applied to each of its tensors."""
-        return replace(self, **{field.name: function(getattr(self, field.name)) for field in fields(self)})
-
-    def scored(self) -> Tensor:
-        """Which steps losses and metrics count: the real ones but the first of each sequence."""
-        scored = self.mask.clone()
-        scored[:, :1] = False
-        return scored
+        tensors = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: function(tensor) for name, tensor in tensors.items() if tensor is not None})
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on another device."""
@@ -85,29 +89,24 @@ class Sequences:
         log: Log,
         vocabulary: Vocabulary | None = None,
         *,
-        window: int = 50,
-        minimum: int = 5,
-        history: Literal["latest", "windows"] = "latest",
+        window: int = WINDOW,
+        minimum: int = MINIMUM,
         unknown: Unknown = "error",
     ) -> "Sequences":
-        """Cut a log into sequences of at most `window` interactions, for students with `minimum` or more.
+        """The latest `window` interactions of every student with `minimum` or more.
 
-        `history="latest"` keeps the latest `window` interactions of a student. `"windows"` keeps all of them,
-        in windows counted back from the latest, so that the first one may be shorter. Skipped offers are left
-        out and counted. A concept that the vocabulary does not know is an error; `unknown="skip"` drops its
-        interactions and counts them. Without a vocabulary, the log's own is fitted.
+        Skipped offers are left out and counted. A concept that the vocabulary does not know is an error;
+        `unknown="skip"` drops its interactions and counts them. Without a vocabulary, the log's own is fitted.
         """
         if window < 1 or minimum < 1:
             raise InputError(f"window and minimum are at least 1, not {window} and {minimum}")
-        if history not in ("latest", "windows"):
-            raise InputError(f'history is "latest" or "windows", not {history!r}')
         vocabulary = vocabulary or Vocabulary.fit(log)
         answers = coded_answers(log, vocabulary, unknown)
         coded = answers.filter(pl.col("concept") >= 0).with_columns(
             left=pl.int_range(pl.len(), 0, -1).over("student"), answers=pl.len().over("student")
         )
         long_enough = coded.filter(pl.col("answers") >= minimum)
-        kept = long_enough.filter(pl.col("left") <= window) if history == "latest" else long_enough
+        kept = long_enough.filter(pl.col("left") <= window)
         dropped = Dropped(
             skipped_offers=log.skipped_offers,
             unknown_concepts=answers.height - coded.height,
@@ -120,10 +119,10 @@ class Sequences:
     def _padded(
         cls, kept: pl.DataFrame, window: int, minimum: int, vocabulary: Vocabulary, dropped: Dropped
     ) -> "Sequences":
-        """Lay the interactions out: the last window of a student is full, its first one may be shorter."""
+        """Lay the interactions out, a student's in a row."""
         kept = kept.with_columns(
-            row=pl.struct("student", (pl.col("left") - 1) // window).rle_id().cast(pl.Int64),
-        ).with_columns(step=pl.int_range(pl.len()).over("row"))
+            row=pl.col("student").rle_id().cast(pl.Int64), step=pl.int_range(pl.len()).over("student")
+        )
         first = kept.filter(pl.col("step") == 0)
         row, step = _tensor(kept["row"]), _tensor(kept["step"])
         steps = int(step.max()) + 1 if len(step) else 0
@@ -136,7 +135,7 @@ class Sequences:
         mask = torch.zeros(first.height, steps, dtype=torch.bool)
         mask[row, step] = True
         return cls(
-            batch=Batch(pad("concept"), pad("question"), pad("correct"), mask),
+            batch=Batch.of_answers(pad("concept"), pad("question"), pad("correct"), mask),
             student=tuple(first["student"]),
             position=pad("position"),
             vocabulary=vocabulary,
@@ -194,7 +193,7 @@ class Split:
     test: tuple[str, ...]
 
     @classmethod
-    def hold_out(cls, students: Sequence[str], validation: float = 0.1, *, seed: int = 42) -> "Split":
+    def hold_out(cls, students: Sequence[str], validation: float = VALIDATION, *, seed: int = SEED) -> "Split":
         """All students for training but a `validation` share, drawn by the seed from the set of ids."""
         names = np.random.default_rng(seed).permutation(np.array(sorted(set(students))))
         held_out = max(1, round(validation * len(names)))
@@ -219,7 +218,9 @@ class Folds:
         return self.splits[fold]
 
     @classmethod
-    def by_student(cls, students: Sequence[str], folds: int = 5, *, validation: float = 0.1, seed: int = 42) -> "Folds":
+    def by_student(
+        cls, students: Sequence[str], folds: int = FOLDS, *, validation: float = VALIDATION, seed: int = SEED
+    ) -> "Folds":
         """Deal the students into `folds` test groups; `validation` is a share of each fold's training students.
 
         The assignment depends on the seed and the set of ids, not on their order.
@@ -241,43 +242,6 @@ class Folds:
                 Split(*(tuple(np.sort(part).tolist()) for part in (training[held_out:], training[:held_out], test)))
             )
         return cls(tuple(splits), seed)
-
-    def write(self, path: str | Path) -> None:
-        """Write the assignment as JSON; `read` gives back an equal one."""
-        record = {"seed": self.seed, "folds": [vars(split) for split in self.splits]}
-        with replacing(Path(path)) as temporary:
-            temporary.write_text(json.dumps(record, indent=1))
-
-    @classmethod
-    def read(cls, path: str | Path) -> "Folds":
-        """Read an assignment that `write` wrote."""
-        try:
-            record = _Assignment.model_validate_json(Path(path).read_text())
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: is not a fold assignment that tsdr wrote ({in_a_sentence(error)})") from error
-        folds = cls(tuple(Split(fold.train, fold.validation, fold.test) for fold in record.folds), record.seed)
-        folds._check(str(path))
-        return folds
-
-    def _check(self, source: str) -> None:
-        for fold, split in enumerate(self.splits):
-            students = [*split.train, *split.validation, *split.test]
-            if len(set(students)) < len(students):
-                raise InputError(f"{source}: fold {fold} has a student in two groups, so its test would not be one")
-        tested = [student for split in self.splits for student in split.test]
-        if len(set(tested)) < len(tested):
-            raise InputError(f"{source}: a student is tested in two folds; every student is tested once")
-
-
-class _SplitOnFile(BaseModel):
-    train: tuple[str, ...]
-    validation: tuple[str, ...]
-    test: tuple[str, ...]
-
-
-class _Assignment(BaseModel):
-    seed: int
-    folds: Annotated[tuple[_SplitOnFile, ...], Field(min_length=2)]
 
 
 def coded_answers(log: Log, vocabulary: Vocabulary, unknown: Unknown = "error") -> pl.DataFrame:

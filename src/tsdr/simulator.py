@@ -100,7 +100,7 @@ class Truth:
 
     def success(self, mastery: Floats, question: NDArray[np.int64]) -> Floats:
         """The question-level truth: the chance of a right answer to a question of the bank at a given mastery."""
-        return _success(mastery, self.bank.difficulty[question], self.population)
+        return success_probability(mastery, self.bank.difficulty[question], self.population)
 
     def of_answers(self, log: Log) -> Floats:
         """The true success probability of every answer of the log, at the very question that was asked.
@@ -259,7 +259,8 @@ def simulate(
     return Simulation(_as_log(answers, truth), _as_log(skips, truth), truth, options)
 
 
-def _success(mastery: Floats, difficulty: Floats, population: Population) -> Floats:
+def success_probability(mastery: Floats, difficulty: Floats, population: Population) -> Floats:
+    """The chance of a right answer to questions of a difficulty, by students of a mastery."""
     spread = 1 - population.guess - population.slip
     return population.guess + spread / (1 + np.exp(population.slope * (difficulty - mastery)))
 
@@ -354,7 +355,7 @@ class _Cohort:
         answers, skipped = [], []
         for step, active in enumerate(at_work):
             student = np.arange(active)
-            success = _success(mastery[:active, bank.concept], bank.difficulty, self.population)
+            success = success_probability(mastery[:active, bank.concept], bank.difficulty, self.population)
             offer = policy.offer(success, right[:active], wrong[:active])
             skip = policy.skip(success)
             chances[step, :active] = bank.by_concept(success) / questions_of

@@ -14,6 +14,17 @@ from tsdr.files import replacing
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
 _GZIP_MAGIC = b"\x1f\x8b"
 
+# How exports write times: in the order of the calendar, without a zone and with one.
+DATE_TIMES = (
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%dT%H:%M",
+    "%Y/%m/%d %H:%M:%S%.f",
+    "%Y/%m/%d %H:%M",
+)
+ZONED_DATE_TIMES = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z")
+
 
 def write_table(frame: pl.DataFrame, path: Path) -> None:
     """Write a table as Parquet or CSV, as the name of the file has it."""

@@ -11,8 +11,10 @@ from tsdr import Batch, build_backbone, check_backbone
 from tsdr.backbones.attention import AttentionHistory, View
 from tsdr.backbones.dkt import DKT, DKTHistory
 from tsdr.backbones.simplekt import SimpleKT
-from tsdr.debias.objective import NAIVE, JointObjective
-from tsdr.training.trainer import TrainingOptions, fit
+from tsdr.debias.objective import JointObjective
+from tsdr.methods import NAIVE_OPTIONS
+from tsdr.training.options import TrainingOptions
+from tsdr.training.trainer import fit
 
 CAUSAL = ("own answer unseen", "later answers unseen", "later questions unseen", "given targets see only earlier steps")
 SIX = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt")
@@ -22,7 +24,7 @@ def failed(model: tsdr.Backbone) -> dict[str, float]:  # type: ignore[type-arg]
     return {check.name: check.worst for check in check_backbone(model).checks if not check.passed}
 
 
-@pytest.mark.parametrize("name", SIX)
+@pytest.mark.parametrize("name", [*SIX, "counts"])
 def test_every_backbone_passes_untrained_and_trained(name: str) -> None:
     audit = check_backbone(name)
     assert audit.passed, audit
@@ -33,10 +35,11 @@ def test_every_backbone_passes_untrained_and_trained(name: str) -> None:
     sequences = tsdr.Sequences.from_log(simulation.log, window=20)
     train, validation = sequences.select(sequences.student[:64]), sequences.select(sequences.student[64:])
     torch.manual_seed(0)
-    model = build_backbone(name, n_concepts=6, n_questions=40, d=16, size="light")
+    sizes = {} if name == "counts" else {"d": 16, "size": "light"}
+    model = build_backbone(name, n_concepts=6, n_questions=40, **sizes)
     model.prepare(train)
     options = TrainingOptions(max_epochs=3, learning_rate=0.01, device="cpu")
-    fit(JointObjective(model, NAIVE, options), train, validation, options)
+    fit(JointObjective(model, NAIVE_OPTIONS, options), train, validation, options)
     weights = {key: tensor.clone() for key, tensor in model.state_dict().items()}
     audit = check_backbone(model)
     assert audit.passed, audit

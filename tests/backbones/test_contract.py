@@ -50,7 +50,7 @@ def test_appending_to_sequences_of_different_lengths_is_encoding_them_longer(nam
     model = build_backbone(name, n_concepts=11, n_questions=13, **SMALL).eval()
     batch = random_batch(steps=9)
     length = batch.mask.sum(1)
-    shorter = Batch(batch.concept, batch.question, batch.correct, torch.arange(9) < length[:, None] - 1)
+    shorter = Batch.of_answers(batch.concept, batch.question, batch.correct, torch.arange(9) < length[:, None] - 1)
     last = length[:, None] - 1
     new = (getattr(batch, field).gather(1, last)[:, 0] for field in ("concept", "question", "correct"))
     appended = model.append(model.encode(shorter), *new)

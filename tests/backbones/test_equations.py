@@ -24,7 +24,7 @@ def batch() -> Batch:
     def draw(high: int) -> Tensor:
         return torch.randint(high, (STUDENTS, STEPS), generator=generator)
 
-    return Batch(draw(CONCEPTS), draw(QUESTIONS), draw(2), torch.ones(STUDENTS, STEPS, dtype=torch.bool))
+    return Batch.of_answers(draw(CONCEPTS), draw(QUESTIONS), draw(2), torch.ones(STUDENTS, STEPS, dtype=torch.bool))
 
 
 def model_of(name: str) -> AKT | SimpleKT:

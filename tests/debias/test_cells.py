@@ -21,10 +21,17 @@ def test_all_cells_are_every_concept_at_every_scored_step() -> None:
     assert float(cells.mean(taken)) == pytest.approx(float(values[mask].mean()), rel=1e-5)
 
 
-def test_drawn_cells_are_scored_ones_and_their_mean_is_unbiased() -> None:
+def scattered() -> torch.Tensor:
+    """Scored steps anywhere: context before them, gaps between them, and the first step among them."""
+    mask = torch.rand(4, 9, generator=torch.Generator().manual_seed(1)) < 0.4
+    mask[0, 0], mask[3] = True, False
+    return mask
+
+
+@pytest.mark.parametrize("mask", [scored(), scattered()], ids=["all but the first", "scattered"])
+def test_drawn_cells_are_scored_ones_and_their_mean_is_unbiased(mask: torch.Tensor) -> None:
     torch.manual_seed(0)
     values = torch.randn(4, 9, CONCEPTS) + 3
-    mask = scored()
     means = []
     for _ in range(4000):
         cells = draw_cells(mask, CONCEPTS, 3)

@@ -50,4 +50,4 @@ def test_predictions_are_held_fixed_and_questions_unknown() -> None:
     imputation_losses(imputation, logits, torch.tensor([1]), "squared-error-of-errors").sum().backward()
     assert logits.grad is None
     ones = torch.ones(2, 3, dtype=torch.long)
-    assert (without_questions(Batch(ones, ones, ones, ones == 1)).question == -1).all()
+    assert (without_questions(Batch.of_answers(ones, ones, ones, ones == 1)).question == -1).all()

@@ -15,20 +15,22 @@ from pathlib import Path
 import pytest
 
 from tsdr import InputError
-from tsdr.evaluation.crossval import plan_folds
-from tsdr.evaluation.records import Record, RecordFolder
 from tsdr.experiments import engines
 from tsdr.experiments.engines import Failure, Job, Processes, RayCluster
 from tsdr.experiments.grid import run_grid
-from tsdr.experiments.logs import Simulated, experiment
-from tsdr.training.trainer import TrainingOptions
+from tsdr.experiments.logs import Simulated
+from tsdr.judging.crossval import OnEpoch
+from tsdr.judging.experiment import plan_folds
+from tsdr.records.folder import RecordFolder
+from tsdr.records.run import Record
+from tsdr.training.options import TrainingOptions
 
 LOG = Simulated(0.8, students=60, questions=20, concepts=4)
 TRAINING = TrainingOptions(max_epochs=8, device="cpu", seed=3)
 
 
 def jobs(folder: Path, methods: Sequence[str] = ("naive", "random-exposure"), folds: int = 2) -> list[Job]:
-    tested = experiment(LOG, RecordFolder(folder), folds, seed=3)
+    tested = LOG.experiment(RecordFolder(folder), folds, seed=3)
     return [
         Job(tested, fold_run)
         for method in methods
@@ -44,7 +46,7 @@ def numbers(record: Record) -> dict[str, object]:
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
     """What the runs come to in this process, one after the other."""
-    return [job.run() for job in jobs(tmp_path_factory.mktemp("alone"))]
+    return [job.compute() for job in jobs(tmp_path_factory.mktemp("alone"))]
 
 
 def test_processes_come_to_the_same_records_as_one_process(tmp_path: Path, alone: list[Record]) -> None:
@@ -59,20 +61,20 @@ def test_processes_come_to_the_same_records_as_one_process(tmp_path: Path, alone
 
 
 class Impossible(Job):
-    def run(self) -> Record:
+    def compute(self, on_epoch: OnEpoch = lambda run, epoch: None) -> Record:
         raise InputError("cannot be run")
 
 
 class Deadly(Job):
     """Kills its worker until it has been tried `lives` times; each try leaves a file."""
 
-    def run(self) -> Record:
+    def compute(self, on_epoch: OnEpoch = lambda run, epoch: None) -> Record:
         folder = self.experiment.records.folder
         tries = len(list(folder.glob("try-*")))
         (folder / f"try-{tries}").touch()
         if tries < int((folder / "lives").read_text()):
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().run()
+        return super().compute(on_epoch)
 
 
 def test_a_run_that_fails_is_reported_and_the_others_go_on(tmp_path: Path, alone: list[Record]) -> None:
@@ -107,7 +109,7 @@ def test_two_grids_do_not_run_in_one_folder(tmp_path: Path) -> None:
         workers = 1
 
         def run(self, jobs: Sequence[Job]) -> Iterator[Record | Failure]:
-            with pytest.raises(InputError, match="another grid is running"):
+            with pytest.raises(InputError, match="another command is running"):
                 run_grid(jobs, RecordFolder(tmp_path), self)
             yield from ()
 
@@ -119,7 +121,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_engines import jobs
-from tsdr.evaluation.records import RecordFolder
+from tsdr.records.folder import RecordFolder
 from tsdr.experiments.engines import Processes
 from tsdr.experiments.grid import run_grid
 
@@ -143,7 +145,7 @@ def test_a_grid_killed_five_times_ends_with_every_record_once(tmp_path: Path) ->
         _start_and_kill(command, environment, folder, moment.random())
     subprocess.run(command, check=True, env=environment)
     whole = jobs(tmp_path / "whole", ("naive", "tsdr"), folds=3)
-    expected = {job.name: numbers(job.run()) for job in whole}
+    expected = {job.name: numbers(job.compute()) for job in whole}
     found = {record.file_name(): numbers(record) for record in RecordFolder(folder)}
     assert found == expected
     assert sorted(path.name for path in folder.glob("*.json")) == sorted(expected)

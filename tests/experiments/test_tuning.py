@@ -4,9 +4,9 @@ import pytest
 
 import tsdr
 from tsdr import InputError, Sequences
-from tsdr.debias.objective import DebiasOptions
 from tsdr.experiments.tuning import Tuned, tune
-from tsdr.training.trainer import TrainingOptions
+from tsdr.methods import DebiasOptions, Method, options_of
+from tsdr.training.options import TrainingOptions
 
 pytest.importorskip("optuna", reason="Optuna is not installed (extra `tune`)")
 
@@ -16,7 +16,7 @@ def sequences() -> Sequences:
     return Sequences.from_log(tsdr.simulate(students=60, questions=20, concepts=4, seed=1).log, window=12)
 
 
-def search(sequences: Sequences, folder: Path, trials: int, seen: list[str], seed: int = 1) -> Tuned:
+def search(sequences: Sequences, folder: Path, trials: int, seen: list[Method], seed: int = 1) -> Tuned:
     return tune(
         sequences,
         backbone="dkt",
@@ -29,11 +29,11 @@ def search(sequences: Sequences, folder: Path, trials: int, seen: list[str], see
 
 
 def test_a_search_begins_with_the_defaults_and_goes_on_where_it_stopped(sequences: Sequences, tmp_path: Path) -> None:
-    first: list[str] = []
+    first: list[Method] = []
     search(sequences, tmp_path, 2, first)
     assert len(first) == 2
-    assert DebiasOptions.of_method(first[0]) == DebiasOptions()
-    more: list[str] = []
+    assert options_of(first[0]) == DebiasOptions()
+    more: list[Method] = []
     best = search(sequences, tmp_path, 3, more)
     assert len(more) == 1, "two of the three trials were there"
     assert best.trials == 3
@@ -44,9 +44,9 @@ def test_a_search_begins_with_the_defaults_and_goes_on_where_it_stopped(sequence
 
 
 def test_the_tuned_method_can_be_given_back(sequences: Sequences, tmp_path: Path) -> None:
-    seen: list[str] = []
+    seen: list[Method] = []
     search(sequences, tmp_path, 2, seen)
-    options = DebiasOptions.of_method(seen[1])
+    options = options_of(seen[1])
     assert options.clip[0] * options.clip[1] == pytest.approx(1, rel=0.01)
     assert 0.05 <= options.smoothness <= 10
 

@@ -6,8 +6,8 @@ import pytest
 
 import tsdr
 from tsdr import Population
-from tsdr.evaluation.diagnosis import Diagnosis
-from tsdr.evaluation.diagnostics import diagnose
+from tsdr.diagnosis.diagnose import diagnose
+from tsdr.diagnosis.findings import Diagnosis
 from tsdr.report.diagnosis import CHARTS, Chart, write_diagnosis
 
 

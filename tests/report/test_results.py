@@ -9,18 +9,19 @@ from scipy.stats import ttest_rel
 
 from browser import render
 from tsdr import InputError
-from tsdr.debias.objective import DebiasOptions
-from tsdr.evaluation.gap import gap_share
-from tsdr.evaluation.metrics import Predictions, calibration, of_each_student, per_student, pooled
-from tsdr.evaluation.records import Record, RecordFolder
-from tsdr.evaluation.significance import holm, paired_difference
+from tsdr.methods import Method, options_of
+from tsdr.metrics import Predictions, calibration, of_each_student, per_student, pooled
+from tsdr.records.folder import RecordFolder
+from tsdr.records.gap import gap_share
+from tsdr.records.run import Record
+from tsdr.records.significance import holm, paired_difference
 from tsdr.report.results.charts import pooled_bins
 from tsdr.report.results.page import write_results
 
 STUDENTS, ANSWERS, CELLS, FOLDS = 40, 20, 100, 6
 TUNED = "tsdr:smoothness=0.5|2"
 # How far predictions are from the truth: what sets methods apart.
-NOISE = {"naive": 1.0, "tsdr": 0.6, TUNED: 0.6, "tsdr-unweighted": 0.7, "random-exposure": 0.3}
+NOISE = {"naive": 1.0, "tsdr": 0.6, TUNED: 0.6, "tsdr-unweighted": 0.7, "random-exposure": 0.3, "baseline": 0.1}
 
 
 def run(method: str, fold: int, *, dataset: str = "algebra05", backbone: str = "dkt", **more: Any) -> Record:
@@ -53,14 +54,14 @@ def run(method: str, fold: int, *, dataset: str = "algebra05", backbone: str = "
         "peak_memory_mib": 100 if method == "naive" else 150,
         "versions": {"tsdr": "0.1.0"},
     }
-    return Record(dataset=dataset, backbone=backbone, method=method, fold=fold, **about | more)
+    return Record(dataset=dataset, backbone=backbone, method=Method.written(method), fold=fold, **about | more)
 
 
 def options(method: str, **training: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"backbone": {"d": 64}, "training": {"max_epochs": 200} | training, "data": "one"}
     if method.startswith("tsdr"):
         changes = method.replace("0.5|2", "0.5")
-        found["debias"] = DebiasOptions.of_method(changes).model_dump(mode="json")
+        found["debias"] = options_of(changes).model_dump(mode="json")
     if "|" in method:
         found["tuned"] = {"smoothness": [0.5, 2]}
     return found
@@ -172,7 +173,8 @@ def test_only_the_same_folds_of_the_same_log_and_model_are_paired(tmp_path: Path
 def test_truth_is_apart_from_what_was_observed_with_the_gap_and_controls(tmp_path: Path) -> None:
     methods = ("naive", "tsdr", "tsdr-unweighted", "random-exposure")
     groups = {method: runs(method, dataset="simulated-gamma0.8") for method in methods}
-    page = page_of([record for group in groups.values() for record in group], tmp_path)
+    limit = runs("baseline", dataset="simulated-gamma0.8", backbone="limit")
+    page = page_of([record for group in (*groups.values(), limit) for record in group], tmp_path)
     observed, true = page.split("TRUE, every concept at every step</h2>")
     title = "simulated, gamma 0.8"
     assert rows(observed, title, "AUC")["dkt", "tsdr"][:3] == ["0.6549", "0.6697", "+0.0148"]
@@ -185,7 +187,11 @@ def test_truth_is_apart_from_what_was_observed_with_the_gap_and_controls(tmp_pat
         assert closed.share is not None
         assert found["dkt", method][2].startswith(signed(change.value))
         assert found["dkt", method][3] == f"{signed(change.low)} to {signed(change.high)}"
-        assert found["dkt", method][5].startswith(f"{closed.share:.0%} (")
+        distance = gap_share(groups["naive"], groups[method], limit, "true_bce")
+        assert distance.share is not None
+        assert distance.share < closed.share, "the limit is further than the oracle"
+        assert found["dkt", method][5].startswith(f"{distance.share:.0%} (")
+        assert found["dkt", method][6].startswith(f"{closed.share:.0%} (")
     assert f"it closes {4 / 7:.0%} (median of 1)" in page
 
 

@@ -12,8 +12,8 @@ import schemathesis
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, settings
-from served import random_log, random_model
 
+from served import random_log, random_model
 from tsdr import InputError
 from tsdr.serving.app import create_app
 from tsdr.serving.guard import LARGEST_BODY
@@ -367,3 +367,11 @@ def test_nothing_that_the_description_allows_or_forbids_brings_it_down(case: Any
     response = case.call()
     assert response.status_code < 500
     case.validate_response(response, checks=[schemathesis.checks.not_a_server_error])
+
+
+def test_the_class_page_says_what_a_model_of_counts_has_found_out(store: Store) -> None:
+    for name, told in (("counts", True), ("simplekt", False)):
+        with TestClient(create_app(random_model(name), store)) as opened:
+            page = opened.get("/").text
+        assert ("What the model has found out" in page) == told
+        assert ("after one right" in page) == told

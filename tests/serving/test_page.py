@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from served import random_bundle, random_log
 from services import Service, running
 
 from browser import Page, page
-from tsdr.evaluation.diagnostics import diagnose
+from served import random_log, random_model
+from tsdr.diagnosis.diagnose import diagnose
 from tsdr.serving.transfer import enroll
 from tsdr.simulator import simulate
-from tsdr.training.bundle import keep_diagnosis
 
 HEAT = "[...document.querySelectorAll('#heat tbody tr')].map(row => [...row.children].map(cell => cell.innerText))"
 ANSWERS = "document.querySelectorAll('#history tbody tr').length"
@@ -20,9 +19,8 @@ ANSWERS = "document.querySelectorAll('#history tbody tr').length"
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("served")
-    random_bundle("simplekt").write(folder / "model")
     found = diagnose(simulate(0.8, students=60, questions=20, concepts=5).log)
-    keep_diagnosis(folder / "model", found.model_dump_json())
+    random_model("simplekt").with_diagnosis(found.model_dump(mode="json")).save(folder / "model")
     store = f"sqlite:///{folder / 'students.db'}"
     assert sum(enroll(random_log(students=6), store)) == len(random_log(students=6))
     with running(folder / "model", store) as started:

@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 from postgres import postgres_server
-from served import random_bundle
 from services import Service
 
-from tsdr.serving.model import Model
+from served import random_bundle
+from tsdr.models.model import Model
 from tsdr.serving.store import Store
 
 KILLS, WRITERS, STUDENTS = 5, 4, 3

@@ -10,9 +10,14 @@ import tsdr
 from conftest import random_batch
 from tsdr import InputError, Log, Sequences, build_backbone
 from tsdr.backbones import AnyBackbone
-from tsdr.debias.objective import NAIVE, JointObjective, new_model
-from tsdr.evaluation.metrics import auc, auc_error, predict
-from tsdr.training.trainer import Epoch, TrainingOptions, fit
+from tsdr.backbones.predicting import predict
+from tsdr.debias.building import new_model
+from tsdr.debias.objective import JointObjective
+from tsdr.methods import NAIVE_OPTIONS
+from tsdr.metrics import auc, auc_error, log_loss
+from tsdr.training.epoch import Epoch
+from tsdr.training.options import TrainingOptions
+from tsdr.training.trainer import fit
 
 SIX = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt")
 SMALL = {"d": 16, "size": "light"}
@@ -33,7 +38,7 @@ def train(
     model = new_model(name, sequences, SMALL, options)
     training, validation = halves(sequences)
     model.prepare(training)
-    return model, fit(JointObjective(model, NAIVE, options), training, validation, options, **more)  # type: ignore[arg-type]
+    return model, fit(JointObjective(model, NAIVE_OPTIONS, options), training, validation, options, **more)  # type: ignore[arg-type]
 
 
 def weights(model: AnyBackbone) -> list[Tensor]:
@@ -51,7 +56,7 @@ def test_the_naive_loss_is_the_mean_over_scored_steps() -> None:
         for j in range(1, 9)
         if batch.mask[i, j]
     ]
-    assert JointObjective(model, NAIVE, options).step(batch) == pytest.approx(np.mean(losses), rel=1e-5)
+    assert JointObjective(model, NAIVE_OPTIONS, options).step(batch) == pytest.approx(np.mean(losses), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", SIX)
@@ -69,7 +74,7 @@ def test_every_backbone_can_learn_64_sequences_by_heart(name: str) -> None:
     options = TrainingOptions(learning_rate=5e-3, max_epochs=1, device="cpu")
     model = new_model(name, data, {"d": 32, "dropout": 0.0} | ({} if name == "dkt" else {"size": "light"}), options)
     model.prepare(data)
-    objective = JointObjective(model, NAIVE, options)
+    objective = JointObjective(model, NAIVE_OPTIONS, options)
     for step in range(400):
         model.train()
         objective.step(data.batch)
@@ -82,16 +87,28 @@ def test_every_backbone_can_learn_64_sequences_by_heart(name: str) -> None:
 
 
 def test_training_learns_and_restores_the_best_weights(sequences: Sequences) -> None:
-    options = TrainingOptions(patience=2, max_epochs=30, learning_rate=5e-3, device="cpu")
+    options = TrainingOptions(patience=2, max_epochs=30, learning_rate=5e-3, device="cpu", stop_by="auc")
     model, epochs = train(sequences, options)
-    best = max(epochs, key=lambda epoch: epoch.validation_auc)
+    best = max(epochs, key=lambda epoch: epoch.score)
     assert epochs[-1].number == best.number + 2 or len(epochs) == 30
     assert epochs[-1].best_epoch == best.number
     found = predict(model, halves(sequences)[1])
-    assert auc(found.success, found.correct) == pytest.approx(best.validation_auc, abs=1e-9)
-    assert best.validation_auc > 0.6
+    assert auc(found.success, found.correct) == pytest.approx(best.score, abs=1e-9)
+    assert best.score > 0.6
     assert epochs[-1].loss < epochs[0].loss
     assert not model.training
+
+
+def test_training_stops_by_log_loss_unless_told_otherwise(sequences: Sequences) -> None:
+    model, epochs = train(sequences, TrainingOptions(patience=2, max_epochs=30, learning_rate=5e-3, device="cpu"))
+    assert {epoch.score_name for epoch in epochs} == {"log likelihood"}
+    best = max(epoch.score for epoch in epochs)
+    found = predict(model, halves(sequences)[1])
+    assert -log_loss(found.success, found.correct) == pytest.approx(best, abs=1e-9)
+    assert epochs[-1].best_score == best
+    by_auc = TrainingOptions(device="cpu", stop_by="auc")
+    assert "stop_by" not in by_auc.settings(), "records of the paper's rule are called what they were"
+    assert TrainingOptions(device="cpu").settings()["stop_by"] == "log_loss"
 
 
 def test_the_same_seed_gives_the_same_model(sequences: Sequences) -> None:
@@ -114,7 +131,7 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(sequences: Sequences, tm
         train(sequences, options, name, checkpoint=checkpoint, on_epoch=interrupt)
     torch.manual_seed(999)
     resumed, after = train(sequences, options, name, checkpoint=checkpoint, resume=True)
-    assert [epoch.validation_auc for epoch in after] == [epoch.validation_auc for epoch in epochs]
+    assert [epoch.score for epoch in after] == [epoch.score for epoch in epochs]
     assert [epoch.loss for epoch in after] == [epoch.loss for epoch in epochs]
     assert all(torch.equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
 
@@ -128,7 +145,7 @@ def test_a_checkpoint_of_another_run_is_refused(sequences: Sequences, tmp_path: 
     for name, backbone_options in (("sparsekt", SMALL), ("simplekt", SMALL | {"dropout": 0.4})):
         other_model = new_model(name, sequences, backbone_options, TrainingOptions(device="cpu"))
         options = TrainingOptions(max_epochs=2, device="cpu")
-        objective = JointObjective(other_model, NAIVE, options)
+        objective = JointObjective(other_model, NAIVE_OPTIONS, options)
         with pytest.raises(InputError, match="other data or options"):
             fit(objective, *halves(sequences), options, checkpoint=checkpoint, resume=True)
     checkpoint.write_bytes(b"not a checkpoint")
@@ -142,10 +159,10 @@ def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(sequences: Seq
     written = torch.load(checkpoint, weights_only=True)
     for part in ("models", "optimisers"):
         renamed = {
-            **written["objective"],
-            part: {f"old {name}": state for name, state in written["objective"][part].items()},
+            **written["learner"],
+            part: {f"old {name}": state for name, state in written["learner"][part].items()},
         }
-        torch.save({**written, "objective": renamed}, checkpoint)
+        torch.save({**written, "learner": renamed}, checkpoint)
         with pytest.raises(InputError, match="another version wrote it; remove it"):
             train(sequences, options, checkpoint=checkpoint, resume=True)
 
@@ -163,7 +180,7 @@ def test_shuffled_answers_cannot_be_predicted() -> None:
     )
     options = TrainingOptions(max_epochs=6, patience=3, learning_rate=5e-3, device="cpu")
     model = new_model("simplekt", shuffled, SMALL, options)
-    fit(JointObjective(model, NAIVE, options), train_half, validation, options)
+    fit(JointObjective(model, NAIVE_OPTIONS, options), train_half, validation, options)
     found = predict(model, test)
     error = auc_error(found)
     assert abs(auc(found.success, found.correct) - 0.5) < 4 * error
@@ -176,7 +193,7 @@ def test_validation_without_both_kinds_of_answers_is_refused(sequences: Sequence
     options = TrainingOptions(device="cpu")
     model = new_model("dkt", sequences, {}, options)
     with pytest.raises(InputError, match="both right and wrong"):
-        fit(JointObjective(model, NAIVE, options), training, validation, options)
+        fit(JointObjective(model, NAIVE_OPTIONS, options), training, validation, options)
 
 
 def test_a_gpu_that_is_not_there_is_refused() -> None:

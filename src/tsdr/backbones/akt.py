@@ -36,10 +36,10 @@ class AKT(AttentionBackbone):
         """How a block's attention scores are shaped."""
         return [ForgettingDecay(self.heads)]
 
-    def interaction(self, concept: Tensor, question: Tensor, correct: Tensor) -> Tensor:
+    def interaction(self, concept: Tensor, question: Tensor, response: Tensor) -> Tensor:
         """y = e_c + g_r + μ_q (f_r + d_c)."""
-        variation = self.answered_variation(correct) + self.target.variation(concept)
-        return self.target.concept(concept) + self.answered(correct) + self.target.mu(question) * variation
+        variation = self.answered_variation(response) + self.target.variation(concept)
+        return self.target.concept(concept) + self.answered(response) + self.target.mu(question) * variation
 
     def penalty(self, batch: Batch) -> Tensor:
         """Difficulties are kept small."""

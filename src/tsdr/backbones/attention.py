@@ -316,7 +316,7 @@ class AttentionBackbone(Backbone[AttentionHistory]):
         """How wide the head's input is: a state and a target."""
         return 2 * self.d
 
-    def interaction(self, concept: Tensor, question: Tensor, correct: Tensor) -> Tensor:
+    def interaction(self, concept: Tensor, question: Tensor, response: Tensor) -> Tensor:
         """The embedding y of an answered interaction."""
         raise NotImplementedError
 
@@ -364,13 +364,15 @@ class AttentionBackbone(Backbone[AttentionHistory]):
         at = torch.minimum(steps[None], history.length[:, None])
         return self.summary_query(history.retrieval[-1], View.of_past(at, history.positions))
 
-    def append(self, history: AttentionHistory, concept: Tensor, question: Tensor, correct: Tensor) -> AttentionHistory:
+    def append(
+        self, history: AttentionHistory, concept: Tensor, question: Tensor, response: Tensor
+    ) -> AttentionHistory:
         """Run the new interaction through the blocks as one more row, and keep its keys and values."""
         at = history.length
         view = View.of_past(at[:, None], history.positions)
-        concept, question, correct = concept[:, None], question[:, None], correct[:, None]
+        concept, question, response = concept[:, None], question[:, None], response[:, None]
         place = self._place(at[:, None], history.positions)
-        answered = self.interaction(concept, question, correct)
+        answered = self.interaction(concept, question, response)
         y = answered + place
         knowledge = []
         for block, past in zip(self.knowledge, history.knowledge, strict=True):
@@ -383,11 +385,11 @@ class AttentionBackbone(Backbone[AttentionHistory]):
             own = block.keys_values(x, x if block.inclusive else y)
             x = block(x, past, view, own if block.inclusive else None)
             retrieval.append(past.write(own, at))
-        extra = self.extend(history, x, answered, concept, correct)
+        extra = self.extend(history, x, answered, concept, response)
         return AttentionHistory(at + 1, knowledge, retrieval, history.positions + 1, extra)
 
     def extend(
-        self, history: AttentionHistory, state: Tensor, y: Tensor, concept: Tensor, correct: Tensor
+        self, history: AttentionHistory, state: Tensor, y: Tensor, concept: Tensor, response: Tensor
     ) -> dict[str, Tensor]:
         """What a model keeps of a new interaction beyond keys and values."""
         return {}
@@ -407,7 +409,7 @@ class AttentionBackbone(Backbone[AttentionHistory]):
         strict, inclusive = View.of_past(every, steps), View.of_past(every + 1, steps)
         inclusive = View(inclusive.visible, strict.distance)
         place = self._place(every, steps)
-        answered = self.interaction(batch.concept, batch.question, batch.correct)
+        answered = self.interaction(batch.concept, batch.question, batch.response)
         y = answered + place
         knowledge = []
         for block in self.knowledge:

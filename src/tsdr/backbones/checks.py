@@ -129,7 +129,7 @@ class _Auditor:
         deviations = {}
         for step in CHANGES:
             other = self._random_batch()
-            changed = Batch(
+            changed = Batch.of_answers(
                 torch.cat([self.batch.concept[:, :step], other.concept[:, step:]], dim=1),
                 torch.cat([self.batch.question[:, :step], other.question[:, step:]], dim=1),
                 torch.cat([self.batch.correct[:, :step], other.correct[:, step:]], dim=1),
@@ -219,7 +219,7 @@ class _Auditor:
             now = self.model.answer(history, self.targets[:, :1], steps=torch.full((STUDENTS, 1), step))
             deviations[f"step {step}"] = (now - every[:, step : step + 1]).abs()
             history = self.model.append(
-                history, self.batch.concept[:, step], self.batch.question[:, step], self.batch.correct[:, step]
+                history, self.batch.concept[:, step], self.batch.question[:, step], self.batch.response[:, step]
             )
         return _worst("streaming is batch", deviations, ROUNDING)
 
@@ -280,13 +280,14 @@ class _Auditor:
         return Check("gradients reach every parameter", len(missed), ", ".join(missed) or "-", 0.0)
 
     def _flip(self, steps: slice) -> Batch:
+        """Other answers at these steps, as labels and as what a model reads."""
         correct = self.batch.correct.clone()
         correct[:, steps] = 1 - correct[:, steps]
-        return replace(self.batch, correct=correct)
+        return replace(self.batch, response=correct, correct=correct)
 
     def _random_batch(self) -> Batch:
         shape = (STUDENTS, STEPS)
-        return Batch(
+        return Batch.of_answers(
             concept=torch.randint(self.model.n_concepts, shape),
             question=torch.randint(self.model.n_questions, shape),
             correct=torch.randint(2, shape),

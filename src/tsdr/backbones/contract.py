@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,9 @@ class Backbone(nn.Module, ABC, Generic[History]):
     shorter sequence counts as the step after its last interaction. A target is a concept, at a question or (no
     question, or -1) at average difficulty.
     """
+
+    # Whether `prepare` fits the model to its optimum on logged answers: naive training has then nothing left to do.
+    fits_itself: ClassVar[bool] = False
 
     def __init__(self, n_concepts: int, n_questions: int) -> None:
         super().__init__()
@@ -63,7 +66,7 @@ class Backbone(nn.Module, ABC, Generic[History]):
         """
 
     @abstractmethod
-    def append(self, history: History, concept: Tensor, question: Tensor, correct: Tensor) -> History:
+    def append(self, history: History, concept: Tensor, question: Tensor, response: Tensor) -> History:
         """The history with one more interaction [B] at the end of each sequence."""
 
     def steps_of(self, history: History) -> int:
@@ -105,8 +108,10 @@ class Backbone(nn.Module, ABC, Generic[History]):
         return history, self.answer(history, batch.concept[..., None], batch.question[..., None]).squeeze(2)
 
     def forward(self, batch: Batch) -> Tensor:
-        """Success logits [B, T] of the observed targets."""
-        return self.follow(batch)[1]
+        """Success logits [B, T] of what the labels are of: the observed targets, unless the batch has others."""
+        if batch.target is None:
+            return self.follow(batch)[1]
+        return self.answer(self.encode(batch), batch.target[..., None]).squeeze(2)
 
     def summary_parameters(self) -> list[nn.Parameter]:
         """The parameters that serve the summary alone."""
@@ -190,12 +195,18 @@ def backbone_names() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
-def build_backbone(name: str, *, n_concepts: int, n_questions: int, **options: Any) -> AnyBackbone:
-    """Build a registered backbone by name; options are those of its class."""
+def backbone_class(name: str) -> type[AnyBackbone]:
+    """The class that is registered by a name."""
     if name not in _REGISTRY:
         raise InputError(f"there is no backbone {name!r}; choose from {', '.join(_REGISTRY)}")
+    return _REGISTRY[name]
+
+
+def build_backbone(name: str, *, n_concepts: int, n_questions: int, **options: Any) -> AnyBackbone:
+    """Build a registered backbone by name; options are those of its class."""
+    known = backbone_class(name)
     try:
-        model = _REGISTRY[name](n_concepts=n_concepts, n_questions=n_questions, **options)
+        model = known(n_concepts=n_concepts, n_questions=n_questions, **options)
     except InputError:
         raise
     except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:

@@ -76,16 +76,16 @@ class DisKT(SimpleKT):
         overall = correct.double().mean() if len(correct) else 0.5
         self.share_right.copy_((right + SMOOTHING * overall) / (answers + SMOOTHING))
 
-    def interaction(self, concept: Tensor, question: Tensor, correct: Tensor) -> Tensor:
+    def interaction(self, concept: Tensor, question: Tensor, response: Tensor) -> Tensor:
         """y = e_c + g_r + μ_q ⊙ f_r."""
-        return super().interaction(concept, question, correct) + self.target.mu(question) * self.answered_variation(
-            correct
+        return super().interaction(concept, question, response) + self.target.mu(question) * self.answered_variation(
+            response
         )
 
     def penalty(self, batch: Batch) -> Tensor:
         """The two streams are drawn together."""
-        y = self.interaction(batch.concept, batch.question, batch.correct)
-        right, wrong = self._streams(y, batch.correct)
+        y = self.interaction(batch.concept, batch.question, batch.response)
+        right, wrong = self._streams(y, batch.response)
         distance = torch.linalg.vector_norm(right - wrong + 1e-6, dim=-1)
         return DISTANCE_PENALTY * distance[batch.mask].mean()
 
@@ -96,8 +96,8 @@ class DisKT(SimpleKT):
     def keep(self, state: Tensor | None, y: Tensor, batch: Batch) -> dict[str, Tensor]:
         """Past states, the two streams, and which answers contradict."""
         assert state is not None
-        right, wrong = self._streams(y, batch.correct)
-        evidence = self._evidence(batch.concept, batch.correct)
+        right, wrong = self._streams(y, batch.response)
+        evidence = self._evidence(batch.concept, batch.response)
         before = evidence.cumsum(1) - evidence
         count = self._every(batch).clamp(min=1)
         mean = torch.where(self._every(batch) == 0, FIRST_MEAN, before / count)
@@ -110,11 +110,11 @@ class DisKT(SimpleKT):
         }
 
     def extend(
-        self, history: AttentionHistory, state: Tensor, y: Tensor, concept: Tensor, correct: Tensor
+        self, history: AttentionHistory, state: Tensor, y: Tensor, concept: Tensor, response: Tensor
     ) -> dict[str, Tensor]:
         """The same for one more interaction."""
-        right, wrong = self._streams(y, correct)
-        evidence = self._evidence(concept, correct)
+        right, wrong = self._streams(y, response)
+        evidence = self._evidence(concept, response)
         mean = history.extra["evidence"].sum(1) / history.length.clamp(min=1)
         mean = torch.where(history.length == 0, FIRST_MEAN, mean)
         new = {
@@ -156,15 +156,15 @@ class DisKT(SimpleKT):
         weights = self.attention_dropout(attend(scores, agreeing))
         return merge_heads((weights @ right) * agreeing.seen()), merge_heads((weights @ wrong) * agreeing.seen())
 
-    def _streams(self, y: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:
-        is_right = (correct == 1)[..., None]
+    def _streams(self, y: Tensor, response: Tensor) -> tuple[Tensor, Tensor]:
+        is_right = (response == 1)[..., None]
         return self.familiar(torch.where(is_right, y, self.blank)), self.unfamiliar(
             torch.where(is_right, self.blank, y)
         )
 
-    def _evidence(self, concept: Tensor, correct: Tensor) -> Tensor:
+    def _evidence(self, concept: Tensor, response: Tensor) -> Tensor:
         """u v: how much an answer says, and how likely it is for its concept."""
-        likely = 1 - correct + (2 * correct - 1) * self.share_right[concept]
+        likely = 1 - response + (2 * response - 1) * self.share_right[concept]
         if self.training:
             return likely * torch.empty_like(likely).uniform_(LEAST_CERTAINTY, 1)
         return likely * (LEAST_CERTAINTY + 1) / 2

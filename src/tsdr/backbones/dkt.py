@@ -49,7 +49,7 @@ class DKT(Backbone[DKTHistory]):
 
     def encode(self, batch: Batch) -> DKTHistory:
         """One pass of the LSTM over the answers, padding and all: to pack the sequences would take thrice as long."""
-        answered = 2 * batch.concept + batch.correct
+        answered = 2 * batch.concept + batch.response
         hidden = torch.zeros(*answered.shape[:1], 0, self.lstm.hidden_size, device=answered.device)
         cell = hidden.new_zeros(*answered.shape[:1], self.lstm.hidden_size)
         if answered.shape[1]:
@@ -78,10 +78,10 @@ class DKT(Backbone[DKTHistory]):
         """The hidden state before each step."""
         return history.hidden[:, :-1].detach()
 
-    def append(self, history: DKTHistory, concept: Tensor, question: Tensor, correct: Tensor) -> DKTHistory:
+    def append(self, history: DKTHistory, concept: Tensor, question: Tensor, response: Tensor) -> DKTHistory:
         """One more step of the LSTM."""
         last = self._at(history, history.length[:, None])
-        inputs = self.interaction(2 * concept + correct)[:, None]
+        inputs = self.interaction(2 * concept + response)[:, None]
         before = last.transpose(0, 1).contiguous(), self._cell(history)[None].contiguous()
         _, (hidden, cell) = self.lstm(inputs, before)
         grown = nn.functional.pad(history.hidden, (0, 0, 0, 1))

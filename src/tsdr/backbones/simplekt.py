@@ -25,6 +25,6 @@ class SimpleKT(AttentionBackbone):
         """Plain scores."""
         return []
 
-    def interaction(self, concept: Tensor, question: Tensor, correct: Tensor) -> Tensor:
+    def interaction(self, concept: Tensor, question: Tensor, response: Tensor) -> Tensor:
         """y = e_c + g_r."""
-        return self.target.concept(concept) + self.answered(correct)
+        return self.target.concept(concept) + self.answered(response)

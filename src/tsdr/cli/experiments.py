@@ -2,17 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
 from tsdr.cli.shared import Columns, console, listed, mapping_of, serving_installed
-from tsdr.comparison import show_grid, show_quality
+from tsdr.defaults import FOLDS, SEED
 from tsdr.errors import InputError
-from tsdr.evaluation.records import RecordFolder
-from tsdr.experiments.engines import Engine, Processes, RayCluster
-from tsdr.experiments.paper import BACKBONES, FOLDS, LAMBDAS, SEED, STUDIES, plan_study, source_named
-from tsdr.report.terminal import show_costs
+from tsdr.experiments.studies import STUDIES
+from tsdr.paper import BACKBONES, LAMBDAS
+
+if TYPE_CHECKING:
+    from tsdr.experiments.engines import Engine
 
 PANEL = "Experiments"
 commands = typer.Typer()
@@ -50,13 +51,21 @@ def reproduce_command(
     column: Columns = None,
 ) -> None:
     """Run an experiment of the paper; runs that have a record are not run again."""
+    from tsdr.comparison import show_grid
+    from tsdr.experiments.engines import Processes, RayCluster
+    from tsdr.experiments.grid import each_once
+    from tsdr.experiments.logs import source_named
+    from tsdr.experiments.planning import plan_study
+    from tsdr.records.folder import RecordFolder
+    from tsdr.report.quality import show_costs, show_quality
+
     if study not in STUDIES:
         raise InputError(f"there is no study {study!r}; choose from {', '.join(STUDIES)}")
     chosen = STUDIES[study]
     mapping = mapping_of(column)
     names = listed(datasets) if datasets else list(chosen.datasets)
     records = RecordFolder(out)
-    jobs = list(
+    jobs = each_once(
         plan_study(
             chosen,
             [source_named(name, data, mapping) for name in names],
@@ -84,7 +93,7 @@ def report_command(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
 ) -> None:
     """Write what records came to, beside the paper's numbers, as one HTML page that needs nothing else."""
-    from tsdr.report.results.page import write_results  # the plots take long to import
+    from tsdr.report.results.page import write_results
 
     with console.status("Working out intervals and drawing"):
         found = write_results(results, out)
@@ -99,7 +108,7 @@ def demo_command(
 ) -> None:
     """Run the main job on a built-in simulated log: what is lost by learning from it plainly, and what is won back."""
     with serving_installed():
-        from tsdr.demo import run_demo  # the plots take long to import
+        from tsdr.demo import run_demo
 
     run_demo(out, console, students)
 

@@ -6,13 +6,9 @@ from typing import Annotated
 import typer
 
 from tsdr.cli.shared import Columns, ConceptSeparator, LogFile, Minimum, Separator, console, read
-from tsdr.datasets import SOURCES, Sample, Unanswered, prepare
+from tsdr.datasets import Sample, Unanswered
+from tsdr.defaults import MINIMUM, SEED
 from tsdr.errors import InputError
-from tsdr.evaluation.diagnostics import diagnose
-from tsdr.inspection import inspect_log
-from tsdr.report.terminal import show_account, show_datasets, show_inspection, show_verdict
-from tsdr.simulator import Recommender, read_simulation, simulate
-from tsdr.training.bundle import keep_diagnosis, read_bundle
 
 PANEL = "Logs"
 commands = typer.Typer()
@@ -26,12 +22,18 @@ def inspect_command(
     separator: Separator = None,
 ) -> None:
     """Say what is in a log, and the first thing that looks wrong."""
+    from tsdr.inspection import inspect_log
+    from tsdr.report.terminal import show_inspection
+
     show_inspection(inspect_log(read(log, column, concept_separator, separator)), console)
 
 
 @commands.command("datasets", rich_help_panel=PANEL)
 def datasets_command() -> None:
     """List the data sets that can be prepared: where they are published, on which terms, which files are expected."""
+    from tsdr.datasets import SOURCES
+    from tsdr.report.terminal import show_datasets
+
     show_datasets(SOURCES.values(), console)
 
 
@@ -43,13 +45,16 @@ def prepare_command(
     sample: Annotated[
         str, typer.Option(help="How many students to draw; paper: as many as the paper did; all: do not draw.")
     ] = "paper",
-    seed: Annotated[int, typer.Option(min=0, help="Of the sample.")] = 42,
-    minimum: Annotated[int, typer.Option(min=1, help="Students with fewer answers are left out.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Of the sample.")] = SEED,
+    minimum: Annotated[int, typer.Option(min=1, help="Students with fewer answers are left out.")] = MINIMUM,
     unanswered: Annotated[
         Unanswered, typer.Option(help="What becomes of \"I don't know\" (Slepemapy); drop is the paper's rule.")
     ] = "skipped",
 ) -> None:
     """Turn the files of a data set, as they are downloaded, into a log, and account for every row."""
+    from tsdr.datasets import prepare
+    from tsdr.report.terminal import show_account
+
     if sample not in ("paper", "all") and not sample.isdigit():
         raise InputError(f"--sample {sample}: give a number of students, paper or all")
     drawn: Sample = int(sample) if sample.isdigit() else "all" if sample == "all" else "paper"
@@ -83,6 +88,8 @@ def simulate_command(
     target: Annotated[float, typer.Option(min=0, max=1, help="The recommender's target for success.")] = 0.7,
 ) -> None:
     """Simulate a selected log with the whole truth: skips (gamma), a recommender, or both."""
+    from tsdr.simulator import Recommender, simulate
+
     policy = Recommender(target=target) if recommender else None
     with console.status("Simulating"):
         simulation = simulate(gamma, students, questions, concepts, seed, recommender=policy)
@@ -105,21 +112,25 @@ def diagnose_command(
     window: Annotated[
         int | None, typer.Option(min=2, help="How many of a student's latest answers are used; the model's, or 50.")
     ] = None,
-    minimum: Minimum = 5,
-    seed: Annotated[int, typer.Option(min=0)] = 42,
+    minimum: Minimum = MINIMUM,
+    seed: Annotated[int, typer.Option(min=0)] = SEED,
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
 ) -> None:
     """Say whether a log is a fair sample, how it was selected, and whether weights can repair it."""
-    from tsdr.report.diagnosis import write_diagnosis  # the charts take long to import, and other commands draw none
+    from tsdr.diagnosis.diagnose import diagnose
+    from tsdr.models.model import load
+    from tsdr.report.diagnosis import write_diagnosis
+    from tsdr.report.terminal import show_verdict
+    from tsdr.simulator import read_simulation
 
-    bundle = read_bundle(model) if model else None
+    asked = load(model) if model else None
     log = read_simulation(source).offers() if source.is_dir() else read(source, column, concept_separator, separator)
     with console.status("Diagnosing") as status:
-        diagnosis = diagnose(log, bundle, window=window, minimum=minimum, seed=seed, on_stage=status.update)
+        diagnosis = diagnose(log, asked, window=window, minimum=minimum, seed=seed, on_stage=status.update)
         numbers = write_diagnosis(diagnosis, source.name.split(".")[0], out)
-        if model:
-            keep_diagnosis(model, diagnosis.model_dump_json(indent=1))
+        if model and asked:
+            asked.with_diagnosis(diagnosis.model_dump(mode="json")).bundle.write_diagnosis(model)
     show_verdict(diagnosis, console)
     console.print(f"\nThe page: {out}\nIts numbers: {numbers}", soft_wrap=True)

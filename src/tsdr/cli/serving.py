@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import track
 
 from tsdr.cli.shared import (
     Columns,
@@ -17,11 +16,8 @@ from tsdr.cli.shared import (
     serving_installed,
 )
 from tsdr.errors import InputError
+from tsdr.log import Unknown
 from tsdr.report.progress import complain, resumable
-from tsdr.report.terminal import show_mastery
-from tsdr.sequences import Unknown
-from tsdr.serving.model import load
-from tsdr.tables import write_table
 
 PANEL = "A trained model at work"
 commands = typer.Typer()
@@ -43,6 +39,9 @@ def predict_command(
     separator: Separator = None,
 ) -> None:
     """Predict every answer of a log from the student's answers before it."""
+    from tsdr.models.model import load
+    from tsdr.tables import write_table
+
     model = load(bundle)
     with console.status("Predicting"):
         predicted = model.predict_log(read(log, column, concept_separator, separator), unknown=unknown)
@@ -67,6 +66,10 @@ def mastery_command(
     separator: Separator = None,
 ) -> None:
     """Say what the students of a log master after their last answer, concept by concept."""
+    from tsdr.models.model import load
+    from tsdr.report.terminal import show_mastery
+    from tsdr.tables import write_table
+
     model = load(bundle)
     with console.status("Predicting"):
         found = model.mastery_log(read(log, column, concept_separator, separator), unknown=unknown)
@@ -78,13 +81,30 @@ def mastery_command(
         console.print(f"Every student and concept: {out}", soft_wrap=True)
 
 
+@commands.command("explain", rich_help_panel=PANEL)
+def explain_command(bundle: BundleFolder) -> None:
+    """Say what a model of counts has found out: the hardest questions, and what a right answer is worth."""
+    from tsdr.models.effects import effects_of
+    from tsdr.models.model import load
+    from tsdr.report.terminal import show_effects
+
+    model = load(bundle)
+    effects = effects_of(model)
+    if effects is None:
+        raise InputError(
+            f"{bundle}: is a {model.bundle.backbone}, whose weights tell a reader nothing; fit a counts model"
+        )
+    show_effects(effects, console)
+
+
 @commands.command("export", rich_help_panel=PANEL)
 def export_command(
     bundle: BundleFolder,
     onnx: Annotated[Path, typer.Option("--onnx", metavar="FILE", help="The ONNX file to write.")],
 ) -> None:
     """Write a model as ONNX, to run where there is no torch."""
-    from tsdr.serving.onnx import export_onnx
+    from tsdr.models.model import load
+    from tsdr.models.onnx import export_onnx
 
     with console.status("Exporting, which takes up to a minute"):
         export_onnx(load(bundle), onnx)
@@ -100,6 +120,8 @@ def enroll_command(
     separator: Separator = None,
 ) -> None:
     """Bring the answers of a log into a store, so that the service knows its students; twice adds nothing."""
+    from rich.progress import track
+
     with serving_installed():
         from tsdr.serving.store import without_password
         from tsdr.serving.transfer import enroll

@@ -4,13 +4,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from tsdr.errors import InputError, extra_missing
-from tsdr.log import Log, read_log
+from tsdr.paper import BACKBONES
+from tsdr.training.options import Device, StopBy
+
+if TYPE_CHECKING:
+    from tsdr.log import Log  # what a command needs is imported when it runs: its help is not to wait for it
 
 # What users name their files is not markup; and what is piped has room for whole names.
 console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 140)
@@ -24,6 +28,11 @@ ConceptSeparator = Annotated[
     str | None,
     typer.Option(help="What separates several skills in the concept column; together they are one concept."),
 ]
+BackboneName = Annotated[str, typer.Option(help=f"One of {', '.join(BACKBONES)}, or one of your own.")]
+Size = Annotated[str | None, typer.Option(help="paper or light; the backbone's default if left out.")]
+Window = Annotated[int, typer.Option(min=2, help="How many of a student's latest answers are used.")]
+Stopping = Annotated[StopBy, typer.Option(help="What of the validation students' answers stops the training.")]
+DeviceName = Annotated[Device, typer.Option(help="Where to compute.")]
 Minimum = Annotated[int, typer.Option(min=2, help="Students with fewer answers are left out.")]
 Separator = Annotated[
     str | None,
@@ -40,8 +49,10 @@ def serving_installed() -> Iterator[None]:
         raise extra_missing(f"{error.name} is missing", "serve") from error
 
 
-def read(path: Path, columns: list[str] | None, concept_separator: str | None, separator: str | None) -> Log:
+def read(path: Path, columns: list[str] | None, concept_separator: str | None, separator: str | None) -> "Log":
     """The log, read by the options that say what its columns are."""
+    from tsdr.log import read_log
+
     return read_log(path, mapping_of(columns), concept_separator=concept_separator, separator=separator)
 
 

@@ -9,19 +9,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tsdr.datasets.account import Account
+from tsdr.tables import DATE_TIMES, ZONED_DATE_TIMES
 
 Unanswered = Literal["wrong", "skipped", "drop"]
 JOINER = "~~"  # between the skills of a set
-DATE_TIMES = (
-    "%Y-%m-%d %H:%M:%S%.f",
-    "%Y-%m-%dT%H:%M:%S%.f",
-    "%Y-%m-%d %H:%M",
-    "%Y/%m/%d %H:%M:%S%.f",
-    "%Y/%m/%d %H:%M",
-    "%m/%d/%Y %H:%M:%S",
-    "%m/%d/%Y %H:%M",
-)
-ZONED = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z")
+MONTH_FIRST = ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M")  # some exports of data sets, whose rule it is
 NOTE = "note: "  # begins the name of a column that marks rows which are kept, and taken for something
 
 
@@ -66,8 +58,8 @@ def whole_number(column: str) -> pl.Expr:
 def date_time(column: str) -> pl.Expr:
     """A date-time from text in any of the formats that exports write; null where it fits none."""
     text = pl.col(column).str.strip_chars()
-    zoned = [text.str.to_datetime(form, strict=False, time_unit="us", time_zone="UTC") for form in ZONED]
-    plain = [text.str.to_datetime(form, strict=False, time_unit="us") for form in DATE_TIMES]
+    zoned = [text.str.to_datetime(form, strict=False, time_unit="us", time_zone="UTC") for form in ZONED_DATE_TIMES]
+    plain = [text.str.to_datetime(form, strict=False, time_unit="us") for form in (*DATE_TIMES, *MONTH_FIRST)]
     return pl.coalesce(*plain, *(time.dt.replace_time_zone(None) for time in zoned))
 
 

@@ -35,7 +35,15 @@ def draw_cells(scored: Tensor, n_concepts: int, count: CellCount) -> Cells:
         every = torch.arange(steps, device=scored.device).expand(batch, -1)
         concept = torch.arange(n_concepts, device=scored.device).expand(batch, steps, -1)
         return Cells(every, concept, scored / total)
-    drawn = 1 + (torch.rand(batch, count, device=scored.device) * scored_steps[:, None]).long()
+    drawn = draw_steps(scored, count)
     concept = torch.randint(n_concepts, (batch, count, 1), device=scored.device)
     weight = (scored_steps / total / count)[:, None].expand(-1, count)
-    return Cells(drawn.clamp(max=steps - 1), concept, weight)
+    return Cells(drawn, concept, weight)
+
+
+def draw_steps(among: Tensor, count: int) -> Tensor:
+    """Draw `count` steps [B, count], with replacement, from those of each sequence that are true in `among` [B, T]."""
+    steps = torch.arange(among.shape[1], device=among.device)
+    in_order = torch.where(among, steps, steps[-1:] + 1).sort(1).values.clamp(max=among.shape[1] - 1)
+    place = (torch.rand(len(among), count, device=among.device) * among.sum(1)[:, None]).long()
+    return in_order.gather(1, place)

@@ -5,15 +5,13 @@ question, and the mean over all cells and the correction at observed ones must u
 """
 
 from dataclasses import replace
-from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
+from tsdr.methods import ImputationLoss
 from tsdr.sequences import UNKNOWN_QUESTION, Batch
-
-ImputationLoss = Literal["bce", "squared-error-of-errors", "free"]
 
 
 def without_questions(batch: Batch) -> Batch:

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, linear, softplus
 
+from tsdr.methods import PropensityKind
 from tsdr.sequences import Batch
 
-PropensityKind = Literal["bernoulli", "categorical"]
 # Seen so many times more than it was, each question of a concept: a question seen once is not taken for rare.
 PRIOR_COUNT = 2
 

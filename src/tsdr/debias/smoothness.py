@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from tsdr.backbones.contract import AnyBackbone
-from tsdr.debias.cells import CellCount
+from tsdr.debias.cells import CellCount, draw_steps
 
 
 def smoothness(model: AnyBackbone, history: object, scored: Tensor, pairs: CellCount) -> Tensor:
@@ -16,17 +16,18 @@ def smoothness(model: AnyBackbone, history: object, scored: Tensor, pairs: CellC
     """
     batch, steps = scored.shape
     concept = torch.randint(model.n_concepts, (batch, 1, 1), device=scored.device)
-    count = (scored.sum(1) - 1).clamp(min=0)
+    second = scored & scored.roll(1, 1)  # of two neighbouring scored steps
+    second[:, 0] = False
+    count = second.sum(1)
     total = count.sum().clamp(min=1)
     if pairs == "all":
         every = torch.arange(1, steps, device=scored.device).expand(batch, -1)
         state = model.retrieve(history, concept.expand(-1, steps - 1, 1), steps=every)[:, :, 0]
         earlier, later = state[:, :-1], state[:, 1:]
-        weight = scored[:, 2:] / total
+        weight = second[:, 2:] / total
     else:
-        drawn = 2 + (torch.rand(batch, pairs, device=scored.device) * count[:, None]).long()
-        drawn = drawn.clamp(max=steps - 1)
-        both = torch.cat([drawn - 1, drawn], dim=1)
+        drawn = draw_steps(second, pairs)
+        both = torch.cat([(drawn - 1).clamp(min=0), drawn], dim=1)
         state = model.retrieve(history, concept.expand(-1, 2 * pairs, 1), steps=both)[:, :, 0]
         earlier, later = state.split(pairs, dim=1)
         weight = (count / total / pairs)[:, None].expand(-1, pairs)

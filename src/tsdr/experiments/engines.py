@@ -1,14 +1,13 @@
-"""Where the runs of a grid are computed: processes of this machine, or a Ray cluster.
+"""Where the runs of a grid are computed: this process, processes of this machine, or a Ray cluster.
 
 An engine takes jobs and gives back records as they end, in any order. A run whose worker dies is given to another one,
-up to ATTEMPTS times; a run that raises an error is reported as failed, and the others go on.
+up to ATTEMPTS times; a run that raises an error is reported as failed, and the others go on. This process raises it.
 """
 
 import logging
 import multiprocessing
 import os
 import signal
-import threading
 import traceback
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -20,8 +19,10 @@ from typing import Any, Protocol
 import torch
 
 from tsdr.errors import InputError, extra_missing, in_a_sentence
-from tsdr.evaluation.crossval import Experiment, FoldRun, run_fold
-from tsdr.evaluation.records import Record
+from tsdr.judging.crossval import OnEpoch, run_fold
+from tsdr.judging.experiment import Experiment, FoldRun
+from tsdr.processes import end_with_parent
+from tsdr.records.run import Record, Run
 
 ATTEMPTS = 5
 
@@ -34,13 +35,18 @@ class Job:
     fold_run: FoldRun
 
     @property
+    def run(self) -> Run:
+        """What its record will be of."""
+        return self.fold_run.run
+
+    @property
     def name(self) -> str:
         """That of its record's file."""
-        return self.fold_run.run.file_name()
+        return self.run.file_name()
 
-    def run(self) -> Record:
+    def compute(self, on_epoch: OnEpoch = lambda run, epoch: None) -> Record:
         """Train and test."""
-        return run_fold(self.experiment, self.fold_run)
+        return run_fold(self.experiment, self.fold_run, on_epoch)
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,20 @@ class Engine(Protocol):
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Record | Failure]:
         """What each job came to, as it ends."""
+
+
+class InProcess:
+    """This process, one job after another, which tells of every epoch."""
+
+    workers = 1
+
+    def __init__(self, on_epoch: OnEpoch = lambda run, epoch: None) -> None:
+        self._on_epoch = on_epoch
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Record | Failure]:
+        """Train and test."""
+        for job in jobs:
+            yield job.compute(self._on_epoch)
 
 
 class Processes:
@@ -140,7 +160,7 @@ class _Worker:
 
 def _work(pipe: Connection, threads: int) -> None:
     """The life of a worker."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     torch.set_num_threads(threads)
     with suppress(EOFError, OSError):  # the process that started it is gone
         while True:
@@ -150,16 +170,9 @@ def _work(pipe: Connection, threads: int) -> None:
 def _outcome(job: Job) -> Record | str:
     """The record, or why there is none."""
     try:
-        return job.run()
+        return job.compute()
     except Exception as error:
         return _reason(error)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 def _reason(error: Exception) -> str:

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Protocol
 
 from tsdr.errors import InputError
-from tsdr.evaluation.crossval import Experiment
-from tsdr.evaluation.records import RecordFolder
-from tsdr.evaluation.truth import KnownSuccess
+from tsdr.judging.experiment import Experiment
 from tsdr.log import Log, read_log
 from tsdr.masking import mask_responses
-from tsdr.sequences import Folds, Sequences
+from tsdr.records.folder import RecordFolder
+from tsdr.records.run import LogName
 from tsdr.simulator import simulate
 
+PAPER_SIZES = (1000, 200, 20)
 SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
@@ -24,8 +24,8 @@ class LogSource(Protocol):
     def name(self) -> str:
         """What records call it."""
 
-    def load(self, seed: int) -> tuple[Log, KnownSuccess | None]:
-        """The log of a seed, and its truth if that is known; a real log is the same for every seed."""
+    def experiment(self, records: RecordFolder, folds: int, seed: int) -> Experiment:
+        """Cross-validation on the log of a seed, with what is known of it; a real log is the same for every seed."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,20 @@ class Simulated:
     """A log by the simulator, drawn anew for every seed."""
 
     gamma: float
-    students: int = 1000
-    questions: int = 200
-    concepts: int = 20
+    students: int = PAPER_SIZES[0]
+    questions: int = PAPER_SIZES[1]
+    concepts: int = PAPER_SIZES[2]
 
     @property
     def name(self) -> str:
         """The strength of selection, and the sizes where they are not the paper's."""
         sizes = (self.students, self.questions, self.concepts)
-        shown = "" if sizes == (1000, 200, 20) else "-{}x{}x{}".format(*sizes)
-        return f"simulated-gamma{self.gamma:g}{shown}"
+        return str(LogName.simulated(self.gamma, None if sizes == PAPER_SIZES else sizes))
 
-    def load(self, seed: int) -> tuple[Log, KnownSuccess | None]:
+    def experiment(self, records: RecordFolder, folds: int, seed: int) -> Experiment:
         """Simulate it."""
-        simulation = simulate(self.gamma, self.students, self.questions, self.concepts, seed)
-        return simulation.log, simulation.truth
+        drawn = simulate(self.gamma, self.students, self.questions, self.concepts, seed)
+        return Experiment.of_log(self.name, drawn.log, records, simulation=drawn, folds=folds, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,13 @@ class LogFile:
             f"({', '.join(there) or 'nothing'}), or add it as {name}.parquet or {name}.csv"
         )
 
-    def load(self, seed: int) -> tuple[Log, KnownSuccess | None]:
+    def read(self) -> Log:
         """Read it."""
-        return read_log(self.path, self.columns), None
+        return read_log(self.path, self.columns)
+
+    def experiment(self, records: RecordFolder, folds: int, seed: int) -> Experiment:
+        """Read it."""
+        return Experiment.of_log(self.name, self.read(), records, folds=folds, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -87,16 +90,25 @@ class MaskedAnswers:
     @property
     def name(self) -> str:
         """Of the log, and the strength of selection."""
-        return f"{self.complete.name}-gamma{self.gamma:g}"
+        return str(LogName(self.complete.name, self.gamma))
 
-    def load(self, seed: int) -> tuple[Log, KnownSuccess | None]:
+    def experiment(self, records: RecordFolder, folds: int, seed: int) -> Experiment:
         """Read and mask it."""
-        masked = mask_responses(self.complete.load(seed)[0], self.gamma, seed)
-        return masked.log, masked.truth()
+        masked = mask_responses(self.complete.read(), self.gamma, seed)
+        return Experiment.of_log(self.name, masked.log, records, truth=masked.truth(), folds=folds, seed=seed)
 
 
-def experiment(source: LogSource, records: RecordFolder, folds: int, seed: int) -> Experiment:
-    """Cross-validation on a log, as the paper does it."""
-    log, truth = source.load(seed)
-    sequences = Sequences.from_log(log)
-    return Experiment(source.name, sequences, Folds.by_student(sequences.student, folds, seed=seed), records, truth)
+def source_named(name: str, data: Path | None, columns: Mapping[str, str]) -> LogSource:
+    """The log of a name: simulated-gamma0.8, a file in the folder `data`, or one with its answers masked.
+
+    >>> source_named("simulated-gamma0.4", None, {}).name
+    'simulated-gamma0.4'
+    """
+    log = LogName.parse(name)
+    if log.gamma is None:
+        return LogFile.find(name, data, columns)
+    if log.gamma > 1:
+        raise InputError(f"{name}: gamma is from 0 to 1")
+    if log.is_masked:
+        return MaskedAnswers(LogFile.find(log.log, data, columns), log.gamma)
+    return Simulated(log.gamma, *(log.sizes or PAPER_SIZES))

@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tsdr.debias.objective import DebiasOptions, new_objective
+from tsdr.debias.building import new_objective
+from tsdr.defaults import VALIDATION
 from tsdr.errors import InputError, extra_missing, in_a_sentence
+from tsdr.methods import DebiasOptions, Method
 from tsdr.sequences import Sequences, Split
-from tsdr.training.trainer import TrainingOptions, fit
+from tsdr.training.options import TrainingOptions
+from tsdr.training.trainer import fit
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -19,7 +22,7 @@ SMOOTHNESS, ALPHA, LARGEST_WEIGHT = (0.05, 10.0), (0.3, 10.0), (1.0, 10.0)
 class Tuned:
     """The best trial: its method, to be given to `--method`, its validation AUC, and that of the defaults."""
 
-    method: str
+    method: Method
     validation_auc: float
     default_auc: float
     trials: int
@@ -34,22 +37,23 @@ def tune(
     training: TrainingOptions,
     trials: int,
     storage: str,
-    validation: float = 0.1,
-    on_trial: Callable[[int, str, float], None] = lambda number, method, value: None,
+    validation: float = VALIDATION,
+    on_trial: Callable[[int, Method, float], None] = lambda number, method, value: None,
 ) -> Tuned:
     """Search smoothness λ, α and the clip of the weights for the best AUC on one validation share of the students.
 
     The defaults are the first trial. The trials that the storage has already count, if they are of the same log, model
     and training. What is best on logged answers need not be closest to the truth.
     """
+    training = training.model_copy(update={"stop_by": "auc"})  # what is searched for is what training stops by
     split = Split.hold_out(sequences.student, validation, seed=training.seed)
     train, held_out = sequences.select(split.train), sequences.select(split.validation)
     about = f"{backbone} {dict(options)} {training.model_dump_json(exclude={'device'})} {train.digest()}"
     study = _open(storage, training.seed, f"tsdr {backbone}", about)
 
     def measure(trial: "Trial") -> float:
-        objective = new_objective(backbone, train, options, training, DebiasOptions.of_method(_method(_suggest(trial))))
-        value = fit(objective, train, held_out, training)[-1].best_auc
+        objective = new_objective(backbone, train, options, training, _method(_suggest(trial)).options())
+        value = fit(objective, train, held_out, training)[-1].best_score
         on_trial(trial.number, _method(trial.params), value)
         return value
 
@@ -100,10 +104,12 @@ def _suggest(trial: "Trial") -> dict[str, float]:
     }
 
 
-def _method(found: Mapping[str, float]) -> str:
+def _method(found: Mapping[str, float]) -> Method:
     """The method with these options, to three digits: what is trained is what is printed."""
     largest = found["largest_weight"]
-    return f"tsdr:smoothness={found['smoothness']:.3g}:alpha={found['alpha']:.3g}:clip={1 / largest:.3g}/{largest:.3g}"
+    changes = {"smoothness": found["smoothness"], "alpha": found["alpha"]}
+    clip = f"{1 / largest:.3g}/{largest:.3g}"
+    return Method("tsdr", (*((name, (f"{value:.3g}",)) for name, value in changes.items()), ("clip", (clip,))))
 
 
 def _done(study: "Study") -> list[Any]:

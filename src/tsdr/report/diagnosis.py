@@ -16,11 +16,10 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 
-from tsdr.evaluation.diagnosis import Diagnosis
-from tsdr.evaluation.diagnostics import UNSEEN
-from tsdr.evaluation.offpolicy import RESTS_ON, Estimate
+from tsdr.diagnosis.findings import RESTS_ON, UNSEEN, Diagnosis
 from tsdr.report.pages import TONES, render, write_text
 from tsdr.report.svg import inline_svg
+from tsdr.resampling import Estimate
 
 INK, ACCENT, SECOND = "#1d2733", "#2563a8", "#b4561b"
 # Propensities and the log agree well enough for weights up to here, and not at all beyond.

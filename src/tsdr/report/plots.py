@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from tsdr.evaluation.records import Record
 from tsdr.files import replacing
+from tsdr.records.run import Record
 from tsdr.simulator import Floats, Simulation
 
 BANDS = np.linspace(0.1, 0.95, 7)
@@ -59,8 +59,8 @@ def plot_selection(simulations: Sequence[Simulation], path: Path) -> None:
     save(figure, path)
 
 
-def plot_comparison(records: Sequence[Record], path: Path) -> None:
-    """Draw what the log and what the truth say of each method, fold by fold."""
+def plot_comparison(records: Sequence[Record], limit: Sequence[Record], path: Path) -> None:
+    """Draw what the log and what the truth say of each method, fold by fold, and how far it could be."""
     methods = list(dict.fromkeys(record.method for record in records))
     figure, panels = plt.subplots(1, 2, figsize=(10, 0.5 * len(methods) + 2), sharey=True, layout="constrained")
     for panel, (metric, title, label) in zip(panels, COMPARED, strict=True):
@@ -69,11 +69,18 @@ def plot_comparison(records: Sequence[Record], path: Path) -> None:
             colour = f"C{place}"
             panel.scatter(values, [place] * len(values), s=16, color=colour, alpha=0.6)
             panel.scatter([np.mean(values)], [place], s=80, marker="D", color=colour)
+        if limit:
+            best = float(np.mean([record.metrics[metric] for record in limit]))
+            panel.axvline(best, color="0.4", linestyle="--", linewidth=1)
+            beyond = best > np.mean([record.metrics[metric] for record in records])
+            panel.text(
+                best, -0.45, " best possible ", fontsize=7, color="0.4", va="top", ha="right" if beyond else "left"
+            )
         panel.set_title(title, fontsize=10)
         panel.set_xlabel(label)
         panel.grid(axis="x", color="0.9")
         panel.set_axisbelow(True)
-    panels[0].set_yticks(range(len(methods)), methods)
+    panels[0].set_yticks(range(len(methods)), list(map(str, methods)))
     panels[0].set_ylim(len(methods) - 0.5, -0.5)
     test = sum(record.students["test"] for record in records if record.method == methods[0])
     figure.suptitle(

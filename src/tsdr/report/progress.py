@@ -1,4 +1,4 @@
-"""How training comes along: loss, validation AUC, and the time to go; and how a grid of trainings does."""
+"""How training comes along: loss, validation score, and the time to go; and how a grid of trainings does."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,16 +9,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from tsdr.evaluation.records import Record, Run
-from tsdr.training.trainer import Epoch, TrainingOptions
+from tsdr.records.run import Record, Run
+from tsdr.training.epoch import Epoch
+from tsdr.training.options import TrainingOptions
 
 
 class TrainingProgress:
-    """A line for each fold: the epochs until patience runs out, and how long they take."""
+    """A line for each training: the epochs until patience runs out, and how long they take."""
 
-    def __init__(self, training: TrainingOptions, console: Console, folds: int = 1, name: str = "training") -> None:
-        self.training, self.folds, self.name = training, folds, name
-        self.tasks: dict[int, TaskID] = {}
+    def __init__(self, training: TrainingOptions, console: Console) -> None:
+        self.training = training
+        self.tasks: dict[str, TaskID] = {}
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=12),
@@ -36,22 +37,21 @@ class TrainingProgress:
     ) -> None:
         self.progress.stop()
 
-    def epoch(self, epoch: Epoch) -> None:
-        """Show an epoch of the one run."""
-        self.fold_epoch(0, epoch)
+    def of_run(self, run: Run, epoch: Epoch) -> None:
+        """Show an epoch of one run of several."""
+        self.epoch(epoch, f"{run.backbone} {run.method}, fold {run.fold + 1} of {run.options['folds']}")
 
-    def fold_epoch(self, fold: int, epoch: Epoch) -> None:
-        """Show an epoch of a fold."""
-        if fold not in self.tasks:
-            name = f"{self.name}, fold {fold + 1} of {self.folds}" if self.folds > 1 else self.name
-            self.tasks[fold] = self.progress.add_task(name, state="")
+    def epoch(self, epoch: Epoch, of: str = "training") -> None:
+        """Show an epoch."""
+        if of not in self.tasks:
+            self.tasks[of] = self.progress.add_task(of, state="")
         last = min(epoch.best_epoch + self.training.patience, self.training.max_epochs)
         left = (last - epoch.number) * epoch.seconds
         state = (
-            f"epoch {epoch.number}: loss {epoch.loss:.4f}, AUC {epoch.validation_auc:.4f}, "
-            f"best {epoch.best_auc:.4f} at {epoch.best_epoch}; {left:.0f} s to go"
+            f"epoch {epoch.number}: loss {epoch.loss:.4f}, {epoch.score_name} {epoch.score:.4f}, "
+            f"best {epoch.best_score:.4f} at {epoch.best_epoch}; {left:.0f} s to go"
         )
-        self.progress.update(self.tasks[fold], total=last, completed=epoch.number, state=state)
+        self.progress.update(self.tasks[of], total=last, completed=epoch.number, state=state)
 
 
 class GridProgress:
@@ -101,14 +101,17 @@ class GridProgress:
         return sum(self._expected(run) for run in self.left) / self.workers
 
     def _learn(self, record: Record) -> None:
-        for key in ((record.backbone, record.method), (record.backbone,), ()):
+        for key in _alike(record):
             self.seconds[key].append(record.seconds)
 
     def _expected(self, run: Run) -> float:
-        known = next(
-            (self.seconds[key] for key in ((run.backbone, run.method), (run.backbone,), ()) if self.seconds[key]), [0.0]
-        )
+        known = next((self.seconds[key] for key in _alike(run) if self.seconds[key]), [0.0])
         return sum(known) / len(known)
+
+
+def _alike(run: Run) -> tuple[tuple[str, ...], ...]:
+    """What runs that take about as long have in common, the closest first."""
+    return (run.backbone, str(run.method)), (run.backbone,), ()
 
 
 def _duration(seconds: float) -> str:

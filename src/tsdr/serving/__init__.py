@@ -1,1 +1,1 @@
-"""From a bundle to live answers: sessions, whole logs, ONNX, and a service."""
+"""A model at work for a platform: a durable store of answers, a service over it, and its page."""

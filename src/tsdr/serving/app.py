@@ -1,6 +1,5 @@
 """The service: answers in, mastery out, over HTTP."""
 
-import hmac
 import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from tsdr.errors import InputError
+from tsdr.models.model import Model
 from tsdr.serving.guard import PROBLEM, Guard, problem
 from tsdr.serving.measures import CONTENT_TYPE, Measures
 from tsdr.serving.messages import (
@@ -31,10 +31,10 @@ from tsdr.serving.messages import (
     RankedConcept,
     StudentName,
 )
-from tsdr.serving.model import Model
-from tsdr.serving.page import SIGNED_IN, page_routes
+from tsdr.serving.page import page_routes
 from tsdr.serving.store import ConflictError, Store
 from tsdr.serving.students import TARGET, Students, on_one_core
+from tsdr.serving.token import Token
 
 EXPLORE, RANKED = 0.1, 5
 THREADS = 4  # that answer at a time: more would only wait for each other, and for the one that writes
@@ -56,8 +56,7 @@ def create_app(model: Model, store: Store, *, token: str | None = None, hosts: I
     With a token, every request but `/health` must bring it. With `hosts`, requests under another host name are refused:
     a page of another site could otherwise reach a service on the visitor's own machine by a name that it controls.
     """
-    if token and not token.isascii():
-        raise InputError("a token has ASCII characters only: others cannot be sent in a header")
+    secret = Token(token)
     students, measures = Students(model, store), Measures()
 
     @asynccontextmanager
@@ -76,10 +75,10 @@ def create_app(model: Model, store: Store, *, token: str | None = None, hosts: I
     )
     app.add_middleware(Guard, measures=measures, hosts=hosts)
     _explain_errors(app)
-    signed = [Depends(_token_check(token))] if token else []
+    signed = [Depends(_token_check(secret))]
     app.include_router(_student_routes(students, measures), dependencies=signed)
     app.include_router(_other_routes(app, students, measures), dependencies=signed)
-    app.include_router(page_routes(students, token, measures))
+    app.include_router(page_routes(students, secret, measures))
 
     @app.head("/health", include_in_schema=False)
     @app.get("/health", responses={503: _ERRORS[400] | {"description": "The store cannot be reached."}})
@@ -170,11 +169,9 @@ def _other_routes(app: FastAPI, students: Students, measures: Measures) -> APIRo
     return routes
 
 
-def _token_check(token: str) -> Any:
+def _token_check(token: Token) -> Any:
     def check(request: Request) -> None:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        brought = given if scheme.lower() == "bearer" else request.cookies.get(SIGNED_IN, "")
-        if not hmac.compare_digest(brought.encode(), token.encode()):
+        if not token.brought_by(request):
             raise HTTPException(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
 
     return check

@@ -1,6 +1,5 @@
 """The page of a service: a student's mastery over time, or the class and the log behind the model; no scripts."""
 
-import hmac
 import math
 import threading
 import time
@@ -18,16 +17,17 @@ from markupsafe import Markup
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from tsdr.diagnosis.findings import Diagnosis
 from tsdr.errors import InputError, in_a_sentence
-from tsdr.evaluation.diagnosis import Diagnosis
+from tsdr.models.effects import effects_of
+from tsdr.models.model import Model
 from tsdr.report.pages import TONES, templates
 from tsdr.serving.measures import Measures
 from tsdr.serving.messages import NAME, STUDENT, Name, StudentName, checked
-from tsdr.serving.model import Model
 from tsdr.serving.store import Answer
 from tsdr.serving.students import TARGET, Ranked, Students, on_one_core
+from tsdr.serving.token import SIGNED_IN, Token
 
-SIGNED_IN = "tsdr_token"
 SHOWN_ANSWERS = 50
 SHOWN_CONCEPTS = 24
 SUGGESTED = 5
@@ -105,6 +105,7 @@ class Pages:
         self._templates.filters["shade"] = shade
         self._templates.filters["path"] = lambda name: quote(name, safe="")
         self._diagnosis = diagnosis_of(students.model)
+        self._effects = effects_of(students.model)
         self._lock = threading.Lock()
         self._looked: tuple[float, ClassView] | None = None
 
@@ -116,7 +117,17 @@ class Pages:
     def of_class(self) -> str:
         """The page of the class."""
         verdict = None if self._diagnosis is None else self._diagnosis.verdict
-        return self._render("class.html", view=self._class(), verdict=verdict, tones=TONES, seconds=CLASS_SECONDS)
+        view, effects = self._class(), self._effects
+        return self._render(
+            "class.html",
+            view=view,
+            verdict=verdict,
+            tones=TONES,
+            seconds=CLASS_SECONDS,
+            hardest=effects.questions[:SUGGESTED] if effects else [],
+            easiest=effects.questions[: -SUGGESTED - 1 : -1] if effects else [],
+            worth=effects.concepts[:SHOWN_CONCEPTS] if effects else [],
+        )
 
     def sign_in(self, wrong: bool) -> str:
         """The form that asks for the token."""
@@ -206,13 +217,13 @@ def shade(success: float) -> Markup:
     return Markup(f"background:hsl({55 + 160 * success:.0f} 60% {92 - 62 * success:.0f}%);color:{letters}")
 
 
-def page_routes(students: Students, token: str | None, measures: Measures) -> APIRouter:
+def page_routes(students: Students, token: Token, measures: Measures) -> APIRouter:
     """The routes of the page."""
     routes = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
     pages = Pages(students)
 
     def signed_in(request: Request) -> None:
-        if token and not hmac.compare_digest(request.cookies.get(SIGNED_IN, "").encode(), token.encode()):
+        if not token.signed_in(request):
             raise HTTPException(303, headers={"Location": "/sign-in"})
 
     @routes.head("/", dependencies=[Depends(signed_in)])
@@ -251,9 +262,9 @@ def page_routes(students: Students, token: str | None, measures: Measures) -> AP
     @routes.post("/sign-in")
     def sign_in(request: Request, given: Annotated[str, Form(alias="token", max_length=1000)]) -> Response:
         response = RedirectResponse("/", 303)
-        if token is None:
+        if not token.is_asked:
             return response
-        if not hmac.compare_digest(given.encode(), token.encode()):
+        if not token.is_right(given):
             return HTMLResponse(pages.sign_in(wrong=True), 401)
         secure = request.url.scheme == "https"
         response.set_cookie(SIGNED_IN, given, httponly=True, samesite="strict", secure=secure)

@@ -3,11 +3,9 @@
 import gc
 import ipaddress
 import json
-import multiprocessing
 import os
 import sys
 import tempfile
-import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,9 +13,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from tsdr.errors import InputError
+from tsdr.models.model import load
+from tsdr.processes import end_with_parent
 from tsdr.serving.app import create_app
 from tsdr.serving.measures import SHARED
-from tsdr.serving.model import load
 from tsdr.serving.page import diagnosis_of
 from tsdr.serving.store import Store
 
@@ -70,7 +69,7 @@ def process() -> FastAPI:
     # A thread that has its turn to write must not wait for 5 ms, as is usual, whenever another one computes.
     sys.setswitchinterval(SWITCH_SECONDS)
     if settings.workers > 1:
-        _end_with_parent()
+        end_with_parent()
     token = os.environ.get(TOKEN) or None
     hosts = None if token or not is_loopback(settings.host) else {settings.host, *_LOOPBACK}
     app = create_app(load(settings.bundle), Store(settings.store), token=token, hosts=hosts)
@@ -90,15 +89,3 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError as error:
         raise InputError(f"--host {host}: give an address, such as 127.0.0.1 or 0.0.0.0") from error
-
-
-def _end_with_parent() -> None:
-    """If the parent is killed, nobody would end its processes, and they would keep the port."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -11,7 +11,7 @@ from random import SystemRandom
 
 import torch
 
-from tsdr.serving.model import Interaction, Model, Session
+from tsdr.models.model import Interaction, Model, Session
 from tsdr.serving.store import Answer, Offer, Store, Student
 
 TARGET = 0.7  # the success that an offer should come close to

@@ -1,1 +1,1 @@
-"""From sequences to a trained model, and the bundle in which it is kept."""
+"""The training loop, and what it asks of whatever learns."""

@@ -1,4 +1,4 @@
-"""Early stopping on validation AUC."""
+"""Early stopping: the best weights by a score, and when there have been no better ones for long enough."""
 
 import copy
 from typing import Any

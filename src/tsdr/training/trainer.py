@@ -1,87 +1,27 @@
-"""The training loop: epochs, early stopping, checkpoints; what is learned in a batch is the objective's affair."""
+"""The training loop: epochs, early stopping, checkpoints; what is learned in a batch is the learner's affair."""
 
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt
-from torch import Tensor, nn
+from torch import Tensor
 
+from tsdr.devices import device_of
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.files import replacing
-from tsdr.sequences import Batch, Sequences
+from tsdr.sequences import Sequences
+from tsdr.training.epoch import Epoch
+from tsdr.training.learner import Learner
 from tsdr.training.memory import keep_freed_memory
+from tsdr.training.options import TrainingOptions
 from tsdr.training.stopping import EarlyStopping
-
-Device = Literal["auto", "cpu", "cuda"]
-
-
-class TrainingOptions(BaseModel):
-    """How a model is trained; the defaults are the experiments'."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    learning_rate: PositiveFloat = 1e-3
-    weight_decay: NonNegativeFloat = 0.0
-    batch_size: PositiveInt = 64
-    patience: PositiveInt = 15
-    max_epochs: PositiveInt = 200
-    seed: int = 42
-    device: Device = "auto"
-
-    def torch_device(self) -> torch.device:
-        """The device to train on; `auto` is a GPU where there is one."""
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise InputError("there is no CUDA device here; use --device auto or cpu")
-        gpu = self.device != "cpu" and torch.cuda.is_available()
-        return torch.device("cuda" if gpu else "cpu")
-
-
-class Objective(Protocol):
-    """What is learned from a batch; it owns the optimisers, and the models beside the backbone if it has any."""
-
-    @property
-    def model(self) -> nn.Module:
-        """What is trained; it has `options`, what it was built with."""
-
-    def settings(self) -> str:
-        """What tells this objective from others, for checkpoints."""
-
-    def begin(self, train: Sequences, training: TrainingOptions) -> None:
-        """What comes before the first epoch, if anything."""
-
-    def step(self, batch: Batch) -> float:
-        """Learn from one batch and return its loss."""
-
-    def validate(self, validation: Sequences) -> float:
-        """How good the model is by now on held-out students: the value to stop by, larger is better."""
-
-    def state(self) -> dict[str, Any]:
-        """All that must be kept to go on later."""
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` gave."""
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What an epoch came to."""
-
-    number: int
-    loss: float
-    validation_auc: float
-    best_auc: float
-    best_epoch: int
-    seconds: float
-    watched: dict[str, float]
 
 
 def fit(
-    objective: Objective,
+    learner: Learner,
     train: Sequences,
     validation: Sequences,
     options: TrainingOptions,
@@ -91,51 +31,43 @@ def fit(
     watch: Callable[[], dict[str, float]] = dict,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> list[Epoch]:
-    """Train until the validation AUC has not improved for `patience` epochs, and restore the best weights.
+    """Train until the validation score has not improved for `patience` epochs, and restore the best weights.
 
     What `watch` finds after an epoch is kept with it. After each epoch the `checkpoint` is written, from which a call
     with `resume` goes on to the same numbers as one that was never interrupted.
     """
-    _check_split(train, validation)
+    learner.check(train, validation)
     keep_freed_memory()
-    device = options.torch_device()
     generator = torch.Generator().manual_seed(options.seed)
     stopping = EarlyStopping(options.patience)
     epochs: list[Epoch] = []
-    run = _fingerprint(objective, train, validation, options)
+    run = _fingerprint(learner, train, validation, options)
     if resume and checkpoint is not None and checkpoint.exists():
         saved = _read_checkpoint(checkpoint, run)
-        _go_on(objective, saved["objective"], checkpoint)
+        _go_on(learner, saved, checkpoint)
         stopping.load_state(saved["stopping"])
         generator.set_state(saved["shuffle"])
         _set_random_state(saved["random"])
         epochs = [Epoch(**epoch) for epoch in saved["epochs"]]
     else:
-        objective.begin(train, options)
-    while not stopping.over and len(epochs) < options.max_epochs:
+        shuffle = torch.Generator().manual_seed(options.seed)
+        for first in learner.warm_up():
+            _train_for_an_epoch(first, train, options, shuffle)
+    most = 1 if learner.one_epoch else options.max_epochs
+    while not stopping.over and len(epochs) < most:
         begin = time.perf_counter()
-        objective.model.train()
-        losses = [objective.step(batch.to(device)) for batch in train.batches(options.batch_size, generator)]
-        value = objective.validate(validation)
-        stopping.update(value, objective.model)
+        loss = _train_for_an_epoch(learner, train, options, generator)
+        score = learner.validate(validation)
+        stopping.update(score, learner.model)
         seconds = time.perf_counter() - begin
-        epochs.append(
-            Epoch(
-                len(epochs) + 1,
-                sum(losses) / len(losses),
-                value,
-                stopping.best_value,
-                stopping.best_epoch,
-                seconds,
-                watch(),
-            )
-        )
+        best = stopping.best_value, stopping.best_epoch
+        epochs.append(Epoch(len(epochs) + 1, loss, learner.score_name, score, *best, seconds, watch()))
         if checkpoint is not None:
             with replacing(checkpoint) as temporary:
                 torch.save(
                     {
                         "run": run,
-                        "objective": objective.state(),
+                        "learner": learner.state(),
                         "stopping": stopping.state(),
                         "shuffle": generator.get_state(),
                         "random": _random_state(),
@@ -144,9 +76,19 @@ def fit(
                     temporary,
                 )
         on_epoch(epochs[-1])
-    objective.model.load_state_dict(stopping.best_weights)
-    objective.model.eval()
+    learner.model.load_state_dict(stopping.best_weights)
+    learner.model.eval()
     return epochs
+
+
+def _train_for_an_epoch(
+    learner: Learner, train: Sequences, options: TrainingOptions, generator: torch.Generator
+) -> float:
+    """One pass over the training students, in batches; gives the mean of their losses."""
+    device = device_of(learner.model)
+    learner.model.train()
+    losses = [learner.step(batch.to(device)) for batch in train.batches(options.batch_size, generator)]
+    return sum(losses) / len(losses)
 
 
 def _random_state() -> dict[str, Tensor]:
@@ -161,23 +103,11 @@ def _set_random_state(state: dict[str, Tensor]) -> None:
         torch.cuda.set_rng_state(state["cuda"])
 
 
-def _check_split(train: Sequences, validation: Sequences) -> None:
-    if not int(train.batch.scored().sum()):
-        raise InputError(f"the {len(train)} training sequences have no answer to learn from; use more students")
-    scored = validation.batch.mask[:, 1:]
-    answers = validation.batch.correct[:, 1:][scored]
-    if not len(answers) or answers.min() == answers.max():
-        raise InputError(
-            f"the {len(validation)} validation sequences do not have both right and wrong answers to score, so there "
-            "is no AUC to stop by; use more students or a larger validation share"
-        )
-
-
-def _fingerprint(objective: Objective, train: Sequences, validation: Sequences, options: TrainingOptions) -> str:
+def _fingerprint(learner: Learner, train: Sequences, validation: Sequences, options: TrainingOptions) -> str:
     """Tells runs apart: another model, other data or other options must not go on from this one's checkpoint."""
-    model = objective.model
+    model = learner.model
     content = [
-        objective.settings(),
+        learner.settings(),
         f"{type(model).__module__}.{type(model).__qualname__} {model.options}",
         options.model_dump_json(exclude={"max_epochs"}),
         train.digest(),
@@ -199,9 +129,9 @@ def _read_checkpoint(path: Path, run: str) -> dict[str, Any]:
     return saved
 
 
-def _go_on(objective: Objective, state: dict[str, Any], path: Path) -> None:
+def _go_on(learner: Learner, saved: dict[str, Any], path: Path) -> None:
     try:
-        objective.load_state(state)
+        learner.load_state(saved["learner"])
     except (KeyError, RuntimeError, ValueError) as error:
         raise InputError(
             f"{path}: does not fit the models that are trained now ({in_a_sentence(error)}), so another version wrote "

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from markupsafe import Markup
 
-from tsdr.evaluation.changes import mean, standard_error, value
-from tsdr.evaluation.collection import Cell, Model, on_common_folds
-from tsdr.evaluation.crossval import RANDOM_EXPOSURE
-from tsdr.evaluation.records import Record
-from tsdr.experiments.paper import GAMMAS, SELECTED
+from tsdr.methods import NAIVE, ORACLE, TSDR, Method
+from tsdr.paper import GAMMAS
+from tsdr.records.changes import mean, standard_error, value
+from tsdr.records.collection import Cell, Setup, on_common_folds
+from tsdr.records.run import LogName, Record
 from tsdr.report.results.names import METRIC_NAMES, basis, log_name
 from tsdr.report.results.panels import (
+    BLUE,
+    GREY,
     LEGEND,
-    NAIVE,
-    ORACLE,
-    OURS,
-    PAPER,
+    PALE,
+    RED,
     STYLES,
     Chart,
     errorbar,
@@ -58,11 +58,11 @@ def observed_against_gamma(simulated: dict[str, dict[float, Cell]], paper: Paper
         simulated,
         "OBSERVED: logged answers against the strength of selection",
         "AUC, ACC and RMSE on logged answers of held-out students of simulated logs.",
-        ("naive", "tsdr"),
+        (NAIVE, TSDR),
     )
-    chart.legend.append(("dashed and faint: the paper's", PAPER, True))
+    chart.legend.append(("dashed and faint: the paper's", PALE, True))
     chart.panels.extend(
-        _against_gamma(backbone, by_gamma, metric, ("naive", "tsdr"), paper)
+        _against_gamma(backbone, by_gamma, metric, (NAIVE, TSDR), paper)
         for metric in ("auc", "acc", "rmse")
         for backbone, by_gamma in simulated.items()
     )
@@ -71,7 +71,7 @@ def observed_against_gamma(simulated: dict[str, dict[float, Cell]], paper: Paper
 
 def truth_against_gamma(simulated: dict[str, dict[float, Cell]]) -> Chart:
     """Cross-entropy over all cells against the strength of selection."""
-    methods = ("naive", "tsdr", RANDOM_EXPOSURE)
+    methods = (NAIVE, TSDR, ORACLE)
     chart = _chart_against_gamma(
         simulated,
         "TRUE: every concept at every step against the strength of selection",
@@ -87,32 +87,32 @@ def truth_against_gamma(simulated: dict[str, dict[float, Cell]]) -> Chart:
 
 def against_smoothness(cells: Iterable[Cell], labels: Labels) -> list[Chart]:
     """AUC and ACC against λ (the paper's Figure 4), for each log that tsdr was run on at several λ."""
-    found: dict[str, list[tuple[str, list[float], list[list[Record]]]]] = defaultdict(list)
+    found: dict[LogName, list[tuple[str, list[float], list[list[Record]]]]] = defaultdict(list)
     for cell in cells:
         by_lambda = by_smoothness(cell)
         if len(by_lambda) > 1:
-            common = on_common_folds([by_lambda[value] for value in by_lambda] + [cell.methods.get("naive", [])])
+            common = on_common_folds([by_lambda[value] for value in by_lambda] + [cell.methods.get(NAIVE, [])])
             if common[0]:
-                found[cell.dataset].append((labels[cell.dataset, cell.model], list(by_lambda), common))
+                found[cell.log].append((labels[cell.dataset, cell.model], list(by_lambda), common))
     drawn = []
-    for dataset, models in found.items():
+    for log, models in found.items():
         runs = [run for _, _, groups in models for run in groups[0]]
         chart = Chart(
-            f"λ, the weight of smoothness: {log_name(dataset)}",
+            f"λ, the weight of smoothness: {log_name(log)}",
             f"AUC and ACC on logged answers, on the folds that every λ was run on: {basis(runs)}. {BARS}",
-            [("+TSDR at this λ", OURS, False), ("original", NAIVE, True)],
+            [("+TSDR at this λ", BLUE, False), ("original", GREY, True)],
         )
         for metric in ("auc", "acc"):
             for label, lambdas, (*at_lambda, naive) in models:
                 figure, panel = new_panel(label, "λ", METRIC_NAMES[metric])
-                errorbar(panel, range(len(lambdas)), at_lambda, metric, "tsdr")
+                errorbar(panel, range(len(lambdas)), at_lambda, metric, TSDR)
                 panel.set_xticks(range(len(lambdas)), [f"{value:g}" for value in lambdas])
-                panel.axhline(mean(naive, metric), color=NAIVE, linestyle="--", linewidth=1)
+                panel.axhline(mean(naive, metric), color=GREY, linestyle="--", linewidth=1)
                 said = ", ".join(
                     f"{mean(group, metric):.4f} at {value:g}" for value, group in zip(lambdas, at_lambda, strict=True)
                 )
                 chart.panels.append(
-                    svg_of(figure, f"{log_name(dataset)}, {label}, {METRIC_NAMES[metric]} against λ: {said}")
+                    svg_of(figure, f"{log_name(log)}, {label}, {METRIC_NAMES[metric]} against λ: {said}")
                 )
         drawn.append(chart)
     return drawn
@@ -120,72 +120,72 @@ def against_smoothness(cells: Iterable[Cell], labels: Labels) -> list[Chart]:
 
 def ablation(cells: Iterable[Cell], labels: Labels, paper: Paper) -> list[Chart]:
     """What each step of the method adds to AUC over naive training (the paper's ablation table)."""
-    found: dict[str, list[tuple[str, str, dict[str, list[float]], list[Record]]]] = defaultdict(list)
+    found: dict[LogName, list[tuple[str, str, dict[str, list[float]], list[Record]]]] = defaultdict(list)
     for cell in cells:
         steps = _steps(cell)
         if len(steps) > 1:
-            naive, *others = on_common_folds([cell.methods.get("naive", []), *steps.values()])
+            naive, *others = on_common_folds([cell.methods.get(NAIVE, []), *steps.values()])
             gains = {
                 step: [value(run, "auc") - value(base, "auc") for run, base in zip(runs, naive, strict=True)]
                 for step, runs in zip(steps, others, strict=True)
             }
             if naive:
-                found[cell.dataset].append((cell.model.backbone, labels[cell.dataset, cell.model], gains, naive))
+                found[cell.log].append((cell.model.backbone, labels[cell.dataset, cell.model], gains, naive))
     drawn = []
-    for dataset, models in found.items():
+    for log, models in found.items():
         runs = [run for *_, naive in models for run in naive]
         chart = Chart(
-            f"Ablation: {log_name(dataset)}",
+            f"Ablation: {log_name(log)}",
             f"What each step adds to the AUC on logged answers over naive training: {basis(runs)}. {BARS} Frozen: the "
             "auxiliary models are trained first; joint: along; then the states of the backbone or of the imputation "
             "model are kept smooth. The paper's gains are on Prob.",
-            [("gain over original", OURS, False), ("the paper's, on Prob (diamonds)", ORACLE, True)],
+            [("gain over original", BLUE, False), ("the paper's, on Prob (diamonds)", RED, True)],
         )
         for backbone, label, gains, _ in models:
-            chart.panels.append(_ablation_panel(dataset, label, gains, _paper_steps(paper, backbone)))
+            chart.panels.append(_ablation_panel(log, label, gains, _paper_steps(paper, backbone)))
         drawn.append(chart)
     return drawn
 
 
 def calibration(cells: Iterable[Cell]) -> Chart:
     """Share right against predicted success, in ten bins pooled over backbones and folds, one panel a log."""
-    found: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[LogName, dict[Method, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for cell in cells:
         ours = cell.ours()
-        for method, runs in zip(("naive", "tsdr"), cell.paired("naive", ours or ""), strict=True):
-            found[cell.dataset][method] += [run for run in runs if run.calibration]
+        for method, runs in zip((NAIVE, TSDR), cell.paired(NAIVE, ours), strict=True):
+            found[cell.log][method] += [run for run in runs if run.calibration]
     chart = Chart(
         "Calibration on logged answers",
         "Share of right answers against predicted success in ten bins, pooled over backbones, seeds and folds: "
-        + "; ".join(f"{log_name(log)}: {basis(runs['naive'])}" for log, runs in found.items() if runs["naive"])
+        + "; ".join(f"{log_name(log)}: {basis(runs[NAIVE])}" for log, runs in found.items() if runs[NAIVE])
         + ". Bins with fewer than 100 answers are left out; the diagonal is perfect.",
-        [(LEGEND[method], STYLES[method][0], False) for method in ("naive", "tsdr")],
+        [(LEGEND[method], STYLES[method][0], False) for method in (NAIVE, TSDR)],
     )
-    for dataset, groups in found.items():
+    for log, groups in found.items():
         if not all(groups.values()):
             continue
-        figure, panel = new_panel(log_name(dataset), "predicted success", "share right")
-        panel.plot([0, 1], [0, 1], color=PAPER, linewidth=0.8)
+        figure, panel = new_panel(log_name(log), "predicted success", "share right")
+        panel.plot([0, 1], [0, 1], color=PALE, linewidth=0.8)
         for method, runs in groups.items():
             predicted, right = pooled_bins(runs)
             colour, marker = STYLES[method]
             panel.plot(predicted, right, color=colour, marker=marker, markersize=3.5, linewidth=1.2)
-        chart.panels.append(svg_of(figure, f"Calibration of original and +TSDR on {log_name(dataset)}"))
+        chart.panels.append(svg_of(figure, f"Calibration of original and +TSDR on {log_name(log)}"))
     return chart
 
 
 def overhead(timed: Iterable[Cell], paper: Paper) -> Chart:
     """Time of an epoch and peak memory of tsdr relative to naive training (the paper's overhead table)."""
-    found = {cell.model.backbone: cell.paired("naive", cell.ours() or "") for cell in timed}
+    found = {cell.model.backbone: cell.paired(NAIVE, cell.ours()) for cell in timed}
     pairs = {backbone: (naive, runs) for backbone, (naive, runs) in found.items() if naive}
     all_runs = [run for naive, _ in pairs.values() for run in naive]
-    logs = ", ".join(sorted({log_name(run.dataset) for run in all_runs}))
+    logs = ", ".join(sorted({log_name(run.log) for run in all_runs}))
     chart = Chart(
         "What it costs",
         f"Time of an epoch and peak memory of +TSDR over those of the original, each run alone in a process of its "
         f"own, on {logs}: {basis(all_runs)}. The paper's are on Prob, on a GPU. Labels: ours in seconds or MiB, "
         "original to +TSDR.",
-        [("ours", OURS, False), ("the paper's", PAPER, False)],
+        [("ours", BLUE, False), ("the paper's", PALE, False)],
     )
     if not pairs:
         return chart
@@ -202,12 +202,12 @@ def overhead(timed: Iterable[Cell], paper: Paper) -> Chart:
         figure, panel = new_panel(title, "", "")
         for place, (backbone, (naive, runs)) in enumerate(pairs.items()):
             before, after = (float(np.mean([measured(run) for run in group])) for group in (naive, runs))
-            panel.barh(place - 0.2, after / before, 0.38, color=OURS)
+            panel.barh(place - 0.2, after / before, 0.38, color=BLUE)
             said = f" {form.format(before)} to {form.format(after)}"
             panel.text(after / before, place - 0.2, said, va="center", fontsize=7)
             known = paper["overhead_prob"].get(backbone)
             if known:
-                panel.barh(place + 0.2, known[f"dr_{key}"] / known[f"base_{key}"], 0.38, color=PAPER)
+                panel.barh(place + 0.2, known[f"dr_{key}"] / known[f"base_{key}"], 0.38, color=PALE)
         panel.axvline(1, color="0.4", linewidth=0.8)
         panel.set_yticks(range(len(pairs)), list(pairs))
         panel.set_xlim(right=panel.get_xlim()[1] * 1.3)
@@ -229,19 +229,19 @@ def pooled_bins(runs: Iterable[Record]) -> tuple[list[float], list[float]]:
 
 def _by_gamma(cells: Iterable[Cell]) -> dict[str, dict[float, Cell]]:
     """For each backbone that was run on simulated logs of several gammas, its cells; of its settings, the fullest."""
-    found: dict[str, dict[Model, dict[float, Cell]]] = defaultdict(lambda: defaultdict(dict))
+    found: dict[str, dict[Setup, dict[float, Cell]]] = defaultdict(lambda: defaultdict(dict))
     for cell in cells:
-        name = SELECTED.fullmatch(cell.dataset)
-        if name and name["log"] == "simulated" and not name["sizes"] and "naive" in cell.methods:
-            found[cell.model.backbone][cell.model][float(name["gamma"])] = cell
+        gamma = cell.log.gamma
+        if gamma is not None and cell.log.is_the_papers and NAIVE in cell.methods:
+            found[cell.model.backbone][cell.model][gamma] = cell
     fullest = {backbone: max(models.values(), key=len) for backbone, models in found.items()}
     return {backbone: dict(sorted(by_gamma.items())) for backbone, by_gamma in fullest.items() if len(by_gamma) > 1}
 
 
 def _chart_against_gamma(
-    simulated: dict[str, dict[float, Cell]], title: str, what: str, methods: Sequence[str]
+    simulated: dict[str, dict[float, Cell]], title: str, what: str, methods: Sequence[Method]
 ) -> Chart:
-    runs = [run for by_gamma in simulated.values() for cell in by_gamma.values() for run in cell.methods["naive"]]
+    runs = [run for by_gamma in simulated.values() for cell in by_gamma.values() for run in cell.methods[NAIVE]]
     legend = [(LEGEND[method], STYLES[method][0], False) for method in methods]
     return Chart(title, f"{what} Each point: at most {basis(runs)}. {BARS}", legend)
 
@@ -250,13 +250,13 @@ def _against_gamma(
     backbone: str,
     by_gamma: dict[float, Cell],
     metric: str,
-    methods: Sequence[str],
+    methods: Sequence[Method],
     paper: Paper | None = None,
 ) -> Markup:
     figure, panel = new_panel(backbone, "gamma", METRIC_NAMES[metric])
     if paper is not None:
-        known = {gamma: paper_values(f"simulated-gamma{gamma:g}", backbone, metric, paper) for gamma in GAMMAS}
-        for place, method in enumerate(("naive", "tsdr")):
+        known = {gamma: paper_values(LogName.simulated(gamma), backbone, metric, paper) for gamma in GAMMAS}
+        for place, method in enumerate((NAIVE, TSDR)):
             line = [(gamma, values[place]) for gamma, values in known.items() if values]
             panel.plot(*np.transpose(line), color=STYLES[method][0], linestyle="--", linewidth=1, alpha=0.4)
     said = []
@@ -268,10 +268,10 @@ def _against_gamma(
     return svg_of(figure, f"{backbone}, {METRIC_NAMES[metric]}: {', '.join(said)}")
 
 
-def _paired(cell: Cell, methods: Sequence[str]) -> dict[str, list[Record]]:
+def _paired(cell: Cell, methods: Sequence[Method]) -> dict[Method, list[Record]]:
     """The runs of those methods that were run, on the folds that all of them have."""
-    names = {method: (cell.ours() or "") if method == "tsdr" else method for method in methods}
-    there = {method: name for method, name in names.items() if name in cell.methods}
+    run_as = {method: cell.ours() if method == TSDR else method for method in methods}
+    there = {method: ours for method, ours in run_as.items() if ours in cell.methods}
     return dict(zip(there, cell.paired(*there.values()), strict=True))
 
 
@@ -279,8 +279,8 @@ def by_smoothness(cell: Cell) -> dict[float, list[Record]]:
     """The runs of tsdr by their λ, with nothing else changed."""
     found = {}
     for runs in cell.methods.values():
-        debias = runs[0].options.get("debias", {})
-        if _is_tsdr(runs[0]) and "tuned" not in runs[0].options and (debias["joint"], debias["smooth"]) == _WHOLE:
+        debias = runs[0].debias
+        if _is_tsdr(runs[0]) and not runs[0].tuned and (debias["joint"], debias["smooth"]) == _WHOLE:
             found[float(debias["smoothness"])] = runs
     return dict(sorted(found.items()))
 
@@ -289,7 +289,7 @@ def _steps(cell: Cell) -> dict[str, list[Record]]:
     """The runs of each step of the ablation that was run; the last one is tsdr itself."""
     found = {}
     for runs in cell.methods.values():
-        debias = runs[0].options.get("debias", {})
+        debias = runs[0].debias
         if _is_tsdr(runs[0]) and (step := (debias["joint"], debias["smooth"])) != _WHOLE:
             found[step] = runs
     ours = cell.ours()
@@ -299,7 +299,7 @@ def _steps(cell: Cell) -> dict[str, list[Record]]:
 
 
 def _is_tsdr(run: Record) -> bool:
-    return run.method.split(":")[0] == "tsdr" and "debias" in run.options
+    return run.method.name == TSDR.name and bool(run.debias)
 
 
 def _paper_steps(paper: Paper, backbone: str) -> dict[str, float]:
@@ -313,15 +313,15 @@ def _paper_steps(paper: Paper, backbone: str) -> dict[str, float]:
     }
 
 
-def _ablation_panel(dataset: str, label: str, gains: dict[str, list[float]], paper: dict[str, float]) -> Markup:
+def _ablation_panel(log: LogName, label: str, gains: dict[str, list[float]], paper: dict[str, float]) -> Markup:
     figure, panel = new_panel(label, "", "gain in AUC")
     means = [float(np.mean(values)) for values in gains.values()]
     errors = [standard_error(values) or 0.0 for values in gains.values()]
-    panel.bar(range(len(gains)), means, 0.6, yerr=errors, color=OURS, ecolor="0.3", capsize=2)
+    panel.bar(range(len(gains)), means, 0.6, yerr=errors, color=BLUE, ecolor="0.3", capsize=2)
     known = [(place, paper[step]) for place, step in enumerate(gains) if step in paper]
     if known:
-        panel.plot(*zip(*known, strict=True), linestyle="", marker="D", markersize=4, color=ORACLE, fillstyle="none")
+        panel.plot(*zip(*known, strict=True), linestyle="", marker="D", markersize=4, color=RED, fillstyle="none")
     panel.axhline(0, color="0.4", linewidth=0.8)
     panel.set_xticks(range(len(gains)), list(gains), fontsize=7)
     said = ", ".join(f"{step.replace(chr(10), ' ')} {gain:+.4f}" for step, gain in zip(gains, means, strict=True))
-    return svg_of(figure, f"{log_name(dataset)}, {label}, gain in AUC over the original: {said}")
+    return svg_of(figure, f"{log_name(log)}, {label}, gain in AUC over the original: {said}")

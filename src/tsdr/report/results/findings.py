@@ -4,22 +4,22 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tsdr.evaluation.collection import Cell, Collection
-from tsdr.evaluation.crossval import ALL_METHODS
-from tsdr.evaluation.records import Record
-from tsdr.experiments.paper import BACKBONES, GAMMAS, LAMBDAS, STUDIES, paper_dataset
+from tsdr.methods import BASELINE, NAIVE, NAMES, UNWEIGHTED
+from tsdr.paper import ABLATION, BACKBONES, GAMMAS, LAMBDAS, is_sample, paper_dataset
+from tsdr.records.collection import Cell, Collection
+from tsdr.records.run import LogName, Record
 from tsdr.report.results.charts import by_smoothness
-from tsdr.report.results.names import BASELINE, counted, is_sample, is_timed, place_of_backbone
+from tsdr.report.results.names import counted, place_of_backbone
 from tsdr.report.results.tables import Entry, Paper, paper_values, signed
 
 
 def opening(records: Sequence[Record]) -> str:
     """What was run, in a sentence."""
-    logs = {record.dataset: "true_bce" in record.metrics for record in records if not is_timed(record)}
+    logs = {record.dataset: record.has_truth for record in records if not record.timed}
     selected, real = (list(logs.values()).count(truth) for truth in (True, False))
-    methods = {record.method.split(":")[0] for record in records} - {BASELINE}
-    known = [name for name in ALL_METHODS if name in methods]
-    backbones = sorted({record.backbone for record in records if record.method != BASELINE}, key=place_of_backbone)
+    methods = {record.method.name for record in records} - {BASELINE.name}
+    known = [name for name in NAMES if name in methods]
+    backbones = sorted({record.backbone for record in records if not record.method.is_baseline}, key=place_of_backbone)
     seeds = sorted({record.seed for record in records})
     return (
         f"{counted(len(records), 'run')}: {counted(real, 'real log')} and {counted(selected, 'log')} with known "
@@ -48,7 +48,7 @@ def findings(
 
 def _observed_finding(ours: Sequence[Entry], paper: Paper) -> str:
     changes = [entry.change for entry in ours if entry.change]
-    values = [paper_values(entry.cell.dataset, entry.cell.model.backbone, "auc", paper) for entry in ours]
+    values = [paper_values(entry.cell.log, entry.cell.model.backbone, "auc", paper) for entry in ours]
     theirs = [known[1] - known[0] for known in values if known]
     won, lost = (sum(found.significant and sign * found.gain > 0 for found in changes) for sign in (1, -1))
     tested = sum(found.p is not None for found in changes)
@@ -76,7 +76,7 @@ def _true_finding(ours: Sequence[Entry], entries: Sequence[Entry]) -> str:
     closed = _shares(ours)
     if closed:
         said += f" Of the gap to random exposure, where there is one, it closes {_median(closed.values())}."
-    control = _shares([entry for entry in entries if entry.method == "tsdr-unweighted"])
+    control = _shares([entry for entry in entries if entry.method == UNWEIGHTED])
     both = [place for place in closed if place in control]
     if both:
         said += (
@@ -101,22 +101,16 @@ def _median(shares: Iterable[float]) -> str:
 
 def missing(tested: Sequence[Cell], timed: Sequence[Cell], paper: Paper) -> list[tuple[str, str]]:
     """What of the paper's experiments has no record: the experiment, and what is lacking of it."""
-    compared = [cell for cell in tested if cell.paired("naive", cell.ours() or "")[0]]
+    compared = [cell for cell in tested if cell.paired(NAIVE, cell.ours())[0]]
     real = {(paper_dataset(c.dataset), c.model.backbone) for c in compared if not is_sample(c.dataset)}
     simulated = {(c.dataset, c.model.backbone) for c in compared}
     lambdas = {(value, cell.model.backbone) for cell in tested for value in by_smoothness(cell)}
-    steps = {
-        (method, cell.model.backbone)
-        for cell in tested
-        for method in cell.methods
-        if method in STUDIES["ablation"].methods(LAMBDAS)
-    }
-    ablation = [method for method in STUDIES["ablation"].methods(LAMBDAS) if ":smooth=" in method]
+    steps = {(method, cell.model.backbone) for cell in tested for method in cell.methods}
     grids: list[tuple[str, Sequence[Any], set[Any]]] = [
         ("Real logs (table1)", list(paper["real"]), real),
-        ("Simulated logs (synthetic)", [f"simulated-gamma{gamma:g}" for gamma in GAMMAS], simulated),
+        ("Simulated logs (synthetic)", [str(LogName.simulated(gamma)) for gamma in GAMMAS], simulated),
         ("λ (sensitivity)", LAMBDAS, lambdas),
-        ("Ablation (ablation)", ablation, steps),
+        ("Ablation (ablation)", ABLATION, steps),
         ("Overhead (overhead)", ["time and memory"], {("time and memory", c.model.backbone) for c in timed}),
     ]
     return [(name, _lacking(rows, done)) for name, rows, done in grids]
@@ -139,7 +133,7 @@ def _lacking(rows: Sequence[Any], done: set[Any]) -> str:
 def account(found: Collection, tested: Sequence[Cell], timed: Sequence[Cell]) -> str:
     """What became of the files of the folder."""
     used = sum(len(runs) for cell in (*tested, *timed) for runs in cell.methods.values())
-    baselines = sum(record.method == BASELINE for record in found.records)
+    baselines = sum(record.method.is_baseline for record in found.records)
     other = len(found.records) - used - baselines
     return (
         f"{counted(len(found.records), 'run')} were found, {baselines} of them of baselines without knowledge tracing. "

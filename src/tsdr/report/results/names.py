@@ -5,12 +5,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tsdr.evaluation.changes import OWN_AUC
-from tsdr.evaluation.collection import Cell, Model
-from tsdr.evaluation.records import Record
-from tsdr.experiments.paper import BACKBONES, SELECTED, STUDIES, paper_dataset
+from tsdr.methods import Method
+from tsdr.paper import BACKBONES, is_sample, paper_dataset
+from tsdr.records.changes import OWN_AUC
+from tsdr.records.collection import Cell, Setup
+from tsdr.records.run import LogName, Record
 
-BASELINE = "baseline"  # the method of records of what is reached without knowledge tracing
 METRIC_NAMES = {
     "auc": "AUC",
     "acc": "ACC",
@@ -24,37 +24,30 @@ METRIC_NAMES = {
 }
 
 
-def log_name(dataset: str) -> str:
+def log_name(log: LogName) -> str:
     """A log in words: what the paper calls it, whether it is a sample of that, how strongly it is selected."""
-    selected = SELECTED.fullmatch(dataset)
-    if selected:
-        sizes = selected["sizes"].split("x") if selected["sizes"] else None
-        size = "" if sizes is None else ", {} students, {} questions, {} concepts".format(*sizes)
-        masked = "" if selected["log"] == "simulated" else "complete answers masked at "
-        return f"{selected['log']}, {masked}gamma {selected['gamma']}{size}"
-    paper = paper_dataset(dataset)
+    if log.gamma is not None:
+        size = "" if log.sizes is None else ", {} students, {} questions, {} concepts".format(*log.sizes)
+        masked = "complete answers masked at " if log.is_masked else ""
+        return f"{log.log}, {masked}gamma {log.gamma:g}{size}"
+    paper = paper_dataset(log.log)
     if paper is None:
-        return dataset
-    return f"{dataset}, a sample of the paper's {paper}" if is_sample(dataset) else paper
+        return log.log
+    return f"{log.log}, a sample of the paper's {paper}" if is_sample(log.log) else paper
 
 
-def is_sample(dataset: str) -> bool:
-    """Whether a log is a part of one of the paper's."""
-    return paper_dataset(dataset) is not None and "_" in dataset
-
-
-def method_name(method: str) -> str:
+def method_name(method: Method) -> str:
     """A method; which λ it is tuned over is left to a note.
 
-    >>> method_name("tsdr:smoothness=0.5|2"), method_name("tsdr")
+    >>> method_name(Method.parse("tsdr:smoothness=0.5|2")), method_name(Method("tsdr"))
     ('tsdr, λ tuned', 'tsdr')
     """
-    return "tsdr, λ tuned" if method.startswith("tsdr:smoothness=") and "|" in method else method
+    return "tsdr, λ tuned" if method.tunes_smoothness else str(method)
 
 
-def model_names(cells: Iterable[Cell]) -> dict[tuple[str, Model], str]:
+def model_names(cells: Iterable[Cell]) -> dict[tuple[str, Setup], str]:
     """What the model of each cell is called: its backbone and, if that was run otherwise on the same log, how."""
-    on_log = defaultdict[tuple[str, str], list[Model]](list)
+    on_log = defaultdict[tuple[str, str], list[Setup]](list)
     for cell in cells:
         on_log[cell.dataset, cell.model.backbone].append(cell.model)
     names = {}
@@ -80,7 +73,7 @@ def basis(runs: Sequence[Record]) -> str:
     """What numbers rest on: how many held-out students of a log, seeds and folds."""
     tested = defaultdict[tuple[object, ...], dict[int, int]](dict)
     for run in runs:
-        log = run.dataset, run.options.get("data"), run.options.get("folds"), run.seed
+        log = run.dataset, run.data, run.options.get("folds"), run.seed
         tested[log][run.fold] = run.students.get("test", 0)
     students = max((sum(of_fold.values()) for of_fold in tested.values()), default=0)
     return f"{counted(students, 'student')}, {seeds_by_folds(runs)} (seeds x folds)"
@@ -100,12 +93,6 @@ def counted(number: int, what: str) -> str:
     ('1 log', '1,200 logs')
     """
     return f"{number:,} {what}" + ("" if number == 1 else "s")
-
-
-def is_timed(record: Record) -> bool:
-    """Whether a run is of the overhead study: too short to say how good a model is, and alone in its process."""
-    training = record.options.get("training", {})
-    return all(training.get(name) == value for name, value in STUDIES["overhead"].training.items())
 
 
 def place_of_backbone(backbone: str) -> tuple[int, str]:

@@ -4,12 +4,12 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from tsdr.evaluation.collection import Cell, Collection, cells, collect
-from tsdr.experiments.paper import SELECTED, paper_numbers
+from tsdr.paper import paper_numbers
+from tsdr.records.collection import Cell, Collection, cells, collect
 from tsdr.report.pages import write_page
 from tsdr.report.results.charts import charts
 from tsdr.report.results.findings import account, findings, missing, opening
-from tsdr.report.results.names import BASELINE, is_timed, model_names, place_of_backbone
+from tsdr.report.results.names import model_names, place_of_backbone
 from tsdr.report.results.tables import (
     estimated_entries,
     estimated_tables,
@@ -24,12 +24,11 @@ def write_results(folder: Path, path: Path) -> Collection:
     """Write the page of the records under a folder."""
     found = collect(folder)
     paper = paper_numbers()
-    trained = [record for record in found.records if record.method != BASELINE]
-    timed = _in_order(cells(record for record in trained if is_timed(record)))
-    tested = _in_order(cells(record for record in trained if not is_timed(record)))
+    timed = _in_order(cells(record for record in found.records if record.timed))
+    tested = _in_order(cells(record for record in found.records if not record.timed))
     labels = model_names(tested)
-    real = [cell for cell in tested if not _has_truth(cell)]
-    selected = [cell for cell in tested if _has_truth(cell)]
+    real = [cell for cell in tested if not cell.has_truth]
+    selected = [cell for cell in tested if cell.has_truth]
     on_real, on_selected, against_truth = observed_entries(real), observed_entries(selected), true_entries(selected)
     write_page(
         "results.html",
@@ -49,16 +48,12 @@ def write_results(folder: Path, path: Path) -> Collection:
     return found
 
 
-def _has_truth(cell: Cell) -> bool:
-    return any("true_bce" in run.metrics for runs in cell.methods.values() for run in runs)
-
-
 def _in_order(found: Iterable[Cell]) -> list[Cell]:
     """Simulated logs first, then others by name, each by the strength of selection; backbones as in the paper."""
 
     def place(cell: Cell) -> tuple[object, ...]:
-        name = SELECTED.fullmatch(cell.dataset)
-        log, gamma = (name["log"], float(name["gamma"])) if name else (cell.dataset, 0.0)
-        return log != "simulated", log, gamma, cell.dataset, place_of_backbone(cell.model.backbone), cell.model
+        log = cell.log
+        of_log = not log.is_simulated, log.log, log.gamma or 0.0, cell.dataset
+        return *of_log, place_of_backbone(cell.model.backbone), cell.model
 
     return sorted(found, key=place)

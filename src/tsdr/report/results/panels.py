@@ -10,14 +10,14 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tsdr.evaluation.changes import mean, standard_error, value
-from tsdr.evaluation.crossval import RANDOM_EXPOSURE
-from tsdr.evaluation.records import Record
+from tsdr.methods import NAIVE, ORACLE, TSDR, Method
+from tsdr.records.changes import mean, standard_error, value
+from tsdr.records.run import Record
 from tsdr.report.svg import inline_svg
 
-NAIVE, OURS, ORACLE, PAPER = "#6b7785", "#0072b2", "#d55e00", "#b0b8c0"
-STYLES = {"naive": (NAIVE, "s"), "tsdr": (OURS, "o"), RANDOM_EXPOSURE: (ORACLE, "^")}
-LEGEND = {"naive": "original", "tsdr": "+TSDR", RANDOM_EXPOSURE: "random exposure"}
+GREY, BLUE, RED, PALE = "#6b7785", "#0072b2", "#d55e00", "#b0b8c0"
+STYLES = {NAIVE: (GREY, "s"), TSDR: (BLUE, "o"), ORACLE: (RED, "^")}
+LEGEND = {NAIVE: "original", TSDR: "+TSDR", ORACLE: "random exposure"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def new_panel(title: str, x: str, y: str) -> tuple[Figure, Axes]:
     return figure, panel
 
 
-def errorbar(panel: Axes, x: Iterable[float], groups: Sequence[Sequence[Record]], metric: str, method: str) -> None:
+def errorbar(panel: Axes, x: Iterable[float], groups: Sequence[Sequence[Record]], metric: str, method: Method) -> None:
     """The mean of a metric over each group of runs, with its standard error, in the style of a method."""
     means = [mean(group, metric) for group in groups]
     errors = [standard_error([value(run, metric) for run in group]) or 0.0 for group in groups]

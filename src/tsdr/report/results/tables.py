@@ -6,14 +6,14 @@ from itertools import groupby
 from math import isfinite
 from typing import Any
 
-from tsdr.evaluation.changes import OWN_AUC, Change, change, corrected, mean
-from tsdr.evaluation.collection import Cell, Model
-from tsdr.evaluation.crossval import ALL_METHODS, RANDOM_EXPOSURE
-from tsdr.evaluation.gap import GapShare, gap_share
-from tsdr.evaluation.offpolicy import ESTIMATED, RESTS_ON
-from tsdr.evaluation.records import Record
-from tsdr.evaluation.significance import has_sums
-from tsdr.experiments.paper import SELECTED, paper_dataset
+from tsdr.diagnosis.findings import RESTS_ON
+from tsdr.methods import NAIVE, NAMES, ORACLE, Method
+from tsdr.paper import paper_dataset
+from tsdr.records.changes import OWN_AUC, Change, change, corrected, mean
+from tsdr.records.collection import Cell, Setup, on_common_folds
+from tsdr.records.gap import GapShare, gap_share
+from tsdr.records.run import ESTIMATED, LogName, Record
+from tsdr.records.significance import has_sums
 from tsdr.report.results.names import METRIC_NAMES, basis, counted, log_name, method_name, seeds_by_folds
 
 OBSERVED = ("auc", "acc", "rmse", OWN_AUC)
@@ -22,7 +22,7 @@ MARK = "*"
 _PAPERS = ("original", "+TSDR", "change")
 _OURS = ("original", "method", "change", "95 % interval", "better in")
 Paper = dict[str, Any]
-Labels = dict[tuple[str, Model], str]
+Labels = dict[tuple[str, Setup], str]
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,11 @@ class Entry:
 
     cell: Cell
     metric: str
-    method: str | None
+    method: Method | None
     runs: list[Record]
     change: Change | None
     share: GapShare | None = None
+    distance: GapShare | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -63,11 +64,12 @@ def true_entries(cells: Iterable[Cell]) -> list[Entry]:
     """Every method beside naive training over all cells, with Holm's correction over all of the rows."""
     found = []
     for cell in cells:
-        for method in [method for method in _rows(cell) if method] + [RANDOM_EXPOSURE] * (
-            RANDOM_EXPOSURE in cell.methods
-        ):
+        methods = [method for method in _rows(cell) if method]
+        for method in methods:
             entry = _entry(cell, "true_bce", method)
-            found.append(entry if method == RANDOM_EXPOSURE else replace(entry, share=gap_closed(cell, str(method))))
+            found.append(replace(entry, share=gap_closed(cell, method), distance=distance_closed(cell, method)))
+        if ORACLE in cell.methods:
+            found.append(_entry(cell, "true_bce", ORACLE))
     return _corrected(found)
 
 
@@ -82,7 +84,7 @@ def estimated_tables(entries: Sequence[Entry], labels: Labels) -> list[Table]:
     """A table for each log, the two estimates below each other."""
     tests = sum(entry.change is not None and entry.change.p is not None for entry in entries)
     tables = []
-    for dataset, of_log in _by_log(entries):
+    for log, of_log in _by_log(entries):
         groups = []
         for metric in ESTIMATED:
             shown = [entry for entry in of_log if entry.metric == metric]
@@ -95,7 +97,7 @@ def estimated_tables(entries: Sequence[Entry], labels: Labels) -> list[Table]:
         header = ["model", "method", *_OURS, "runs"]
         spans = [("", 2), ("cross-entropy (less is better)", 6)]
         notes = [f"These are {RESTS_ON}.", *_notes(of_log, tests)]
-        tables.append(Table(log_name(dataset), spans, header, groups, notes, _caption(of_log)))
+        tables.append(Table(log_name(log), spans, header, groups, notes, _caption(of_log)))
     return tables
 
 
@@ -103,7 +105,7 @@ def observed_tables(entries: Sequence[Entry], labels: Labels, paper: Paper) -> l
     """A table for each log, AUC, ACC and RMSE below each other, the paper's numbers beside ours."""
     tests = sum(entry.change is not None and entry.change.p is not None for entry in entries)
     tables = []
-    for dataset, of_log in _by_log(entries):
+    for log, of_log in _by_log(entries):
         groups = []
         for metric in OBSERVED:
             shown = [entry for entry in of_log if entry.metric == metric]
@@ -111,7 +113,7 @@ def observed_tables(entries: Sequence[Entry], labels: Labels, paper: Paper) -> l
             groups.append((METRIC_NAMES[metric] + less, [_observed_row(entry, labels, paper) for entry in shown]))
         tables.append(
             Table(
-                log_name(dataset),
+                log_name(log),
                 [("", 2), ("paper", 3), ("ours", 6)],
                 ["model", "method", *_PAPERS, *_OURS, "runs"],
                 groups,
@@ -125,54 +127,61 @@ def observed_tables(entries: Sequence[Entry], labels: Labels, paper: Paper) -> l
 def true_tables(entries: Sequence[Entry], labels: Labels) -> list[Table]:
     """A table for each log whose truth is known."""
     tests = sum(entry.change is not None and entry.change.p is not None for entry in entries)
-    header = ["model", "method", *_OURS, "gap closed", "true RMSE", "true AUC", "runs"]
+    header = ["model", "method", *_OURS, "distance closed", "gap closed", "true RMSE", "true AUC", "runs"]
     tables = []
-    for dataset, of_log in _by_log(entries):
+    for log, of_log in _by_log(entries):
         rows = [_true_row(entry, labels) for entry in of_log]
         notes = [
-            "Gap closed: share of the distance from the original to training on randomly exposed answers, with its "
-            "95 % interval over students.",
+            "Distance closed: share of the way from the original to the best possible predictor at the same history, "
+            "with its 95 % interval over students. Gap closed: the same to training on randomly exposed answers, which "
+            "has as few labels as the log and is no limit.",
             *_notes(of_log, tests),
         ]
-        spans = [("", 2), ("cross-entropy (less is better)", 6), ("method", 3)]
+        spans = [("", 2), ("cross-entropy (less is better)", 7), ("method", 3)]
         group = ("Every concept at every step of held-out students", rows)
-        tables.append(Table(log_name(dataset), spans, header, [group], notes, _caption(of_log)))
+        tables.append(Table(log_name(log), spans, header, [group], notes, _caption(of_log)))
     return tables
 
 
-def paper_values(dataset: str, backbone: str, metric: str, paper: Paper) -> tuple[float, float] | None:
+def paper_values(log: LogName, backbone: str, metric: str, paper: Paper) -> tuple[float, float] | None:
     """The paper's original and +TSDR, where it has them."""
-    selected = SELECTED.fullmatch(dataset)
-    if selected is None:
-        of_log = paper["real"].get(paper_dataset(dataset), {})
-    elif selected["log"] == "simulated" and not selected["sizes"]:
-        of_log = paper["synthetic"].get(f"synthetic-{float(selected['gamma'])}", {})
-    else:
-        of_log = {}
+    of_log = {}
+    if log.gamma is None:
+        of_log = paper["real"].get(paper_dataset(log.log), {})
+    elif log.is_the_papers:
+        of_log = paper["synthetic"].get(f"synthetic-{log.gamma}", {})
     found = of_log.get(metric, {}).get(backbone)
     return (found["original"], found["tsdr"]) if found else None
 
 
-def _rows(cell: Cell) -> list[str | None]:
+def _rows(cell: Cell) -> list[Method | None]:
     """The methods that are put beside naive training: tsdr first, then controls; None if there is naive alone."""
     ours = cell.ours()
-    known = {name: place for place, name in enumerate(ALL_METHODS)}
-    by_name = sorted(cell.methods, key=lambda name: (known.get(name.split(":")[0], len(known)), name))
-    others = [name for name in by_name if name not in ("naive", ours, RANDOM_EXPOSURE)]
-    methods = [name for name in (ours, *others) if name and cell.paired("naive", name)[0]]
-    return [*methods] if methods else [None] if "naive" in cell.methods else []
+    known = {name: place for place, name in enumerate(NAMES)}
+    in_order = sorted(cell.methods, key=lambda method: (known.get(method.name, len(known)), str(method)))
+    others = [method for method in in_order if method not in (NAIVE, ours, ORACLE)]
+    methods = [method for method in (ours, *others) if method and cell.paired(NAIVE, method)[0]]
+    return [*methods] if methods else [None] if NAIVE in cell.methods else []
 
 
-def _entry(cell: Cell, metric: str, method: str | None) -> Entry:
+def _entry(cell: Cell, metric: str, method: Method | None) -> Entry:
     if method is None:
-        return Entry(cell, metric, None, cell.methods["naive"], None)
-    naive, runs = cell.paired("naive", method)
+        return Entry(cell, metric, None, cell.methods[NAIVE], None)
+    naive, runs = cell.paired(NAIVE, method)
     return Entry(cell, metric, method, runs, change(naive, runs, metric))
 
 
-def gap_closed(cell: Cell, method: str) -> GapShare | None:
+def distance_closed(cell: Cell, method: Method) -> GapShare | None:
+    """The share of the way to the best possible predictor that a method goes, on the folds that all were run on."""
+    naive, runs, limit = on_common_folds([*cell.paired(NAIVE, method), cell.limit])
+    if not naive or not all(has_sums(run, "true_bce") for run in (*naive, *runs, *limit)):
+        return None
+    return gap_share(naive, runs, limit, "true_bce")
+
+
+def gap_closed(cell: Cell, method: Method) -> GapShare | None:
     """The share of the gap to random exposure that a method closes, on the folds that all three were run on."""
-    naive, runs, oracle = cell.paired("naive", method, RANDOM_EXPOSURE)
+    naive, runs, oracle = cell.paired(NAIVE, method, ORACLE)
     if not naive or not all(has_sums(run, "true_bce") for run in (*naive, *runs, *oracle)):
         return None
     return gap_share(naive, runs, oracle, "true_bce")
@@ -183,14 +192,14 @@ def _corrected(entries: list[Entry]) -> list[Entry]:
     return [replace(entry, change=found) for entry, found in zip(entries, changes, strict=True)]
 
 
-def _by_log(entries: Iterable[Entry]) -> list[tuple[str, list[Entry]]]:
-    return [(dataset, list(group)) for dataset, group in groupby(entries, lambda entry: entry.cell.dataset)]
+def _by_log(entries: Iterable[Entry]) -> list[tuple[LogName, list[Entry]]]:
+    return [(log, list(group)) for log, group in groupby(entries, lambda entry: entry.cell.log)]
 
 
 def _observed_row(entry: Entry, labels: Labels, paper: Paper) -> list[str]:
     known = None
     if entry.method is None or entry.is_ours:
-        known = paper_values(entry.cell.dataset, entry.cell.model.backbone, entry.metric, paper)
+        known = paper_values(entry.cell.log, entry.cell.model.backbone, entry.metric, paper)
     theirs = [number(known[0]), number(known[1]), signed(known[1] - known[0])] if known else [NOTHING] * 3
     before = entry.change.before if entry.change else mean(entry.runs, entry.metric) if entry.method is None else None
     return [*_who(entry, labels), *theirs, number(before), *_change_cells(entry), seeds_by_folds(entry.runs)]
@@ -199,7 +208,8 @@ def _observed_row(entry: Entry, labels: Labels, paper: Paper) -> list[str]:
 def _true_row(entry: Entry, labels: Labels) -> list[str]:
     before = entry.change.before if entry.change else None
     truth = [number(mean(entry.runs, metric)) for metric in ("true_rmse", "true_auc")]
-    cells = [*_who(entry, labels), number(before), *_change_cells(entry), share_closed(entry.share)]
+    cells = [*_who(entry, labels), number(before), *_change_cells(entry), share_closed(entry.distance)]
+    cells.append(share_closed(entry.share))
     return [*cells, *truth, seeds_by_folds(entry.runs)]
 
 
@@ -236,9 +246,9 @@ def _notes(entries: Sequence[Entry], tests: int) -> list[str]:
         )
     if not changes:
         notes.append("No method but the original was run on this log.")
-    grids = sorted({entry.method.partition("=")[2] for entry in entries if entry.method and "|" in entry.method})
+    grids = sorted({values for entry in entries if entry.method for _, values in entry.method.changes if values[1:]})
     if grids:
-        tuned = " or ".join(grid.replace("|", ", ") for grid in grids)
+        tuned = " or ".join(", ".join(values) for values in grids)
         notes.append(f"λ tuned: of {tuned}, each fold takes the one that is best on its validation students.")
     return notes
 
@@ -250,7 +260,7 @@ def _caption(entries: Sequence[Entry]) -> str:
 
 
 def _all_runs(entry: Entry) -> list[Record]:
-    naive = entry.cell.paired("naive", entry.method)[0] if entry.method else []
+    naive = entry.cell.paired(NAIVE, entry.method)[0] if entry.method else []
     return [*naive, *entry.runs]
 
 

@@ -1,0 +1,45 @@
+"""Learning to foretell answers: what every learner of a backbone has in common."""
+
+from collections.abc import Mapping
+
+from torch.optim import Optimizer
+
+from tsdr.backbones.contract import AnyBackbone
+from tsdr.backbones.predicting import predict
+from tsdr.errors import InputError
+from tsdr.metrics import auc, log_loss
+from tsdr.sequences import Sequences
+from tsdr.training.learner import Learner
+from tsdr.training.options import StopBy
+
+
+class AnswerLearner(Learner):
+    """Trains a backbone, and stops by its AUC, or by its log loss, on the answers of the validation students."""
+
+    model: AnyBackbone
+
+    def __init__(self, model: AnyBackbone, optimisers: Mapping[str, Optimizer], stop_by: StopBy) -> None:
+        super().__init__(model, optimisers)
+        self.stop_by = stop_by
+
+    @property
+    def score_name(self) -> str:
+        """Of the two, the one to stop by; a score is the better the larger it is."""
+        return "AUC" if self.stop_by == "auc" else "log likelihood"
+
+    def validate(self, validation: Sequences) -> float:
+        """The score on the labels of the validation students."""
+        found = predict(self.model, validation)
+        if self.stop_by == "auc":
+            return auc(found.success, found.correct)
+        return -log_loss(found.success, found.correct)
+
+    def check(self, train: Sequences, validation: Sequences) -> None:
+        """There must be an AUC to stop by."""
+        super().check(train, validation)
+        answers = validation.batch.correct[validation.batch.scored]
+        if not len(answers) or answers.min() == answers.max():
+            raise InputError(
+                f"the {len(validation)} validation sequences do not have both right and wrong answers to score, so "
+                "there is no AUC to stop by; use more students or a larger validation share"
+            )

@@ -1,0 +1,28 @@
+"""Naive training of a backbone that fits itself."""
+
+import torch
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from tsdr.backbones.contract import AnyBackbone
+from tsdr.debias.answers import AnswerLearner
+from tsdr.sequences import Batch
+from tsdr.training.options import TrainingOptions
+
+
+class FittedObjective(AnswerLearner):
+    """The mean cross-entropy of logged answers, whose optimum the backbone has found when it was prepared."""
+
+    one_epoch = True
+
+    def __init__(self, model: AnyBackbone, training: TrainingOptions) -> None:
+        super().__init__(model, {}, training.stop_by)
+
+    def settings(self) -> str:
+        """There are none."""
+        return "fitted"
+
+    @torch.no_grad()
+    def step(self, batch: Batch) -> float:
+        """Only look."""
+        logits = self.model(batch)[batch.scored]
+        return float(binary_cross_entropy_with_logits(logits, batch.correct[batch.scored].to(logits.dtype)))

@@ -1,0 +1,1 @@
+"""How a log was selected, and what a model's risk is once that is taken out."""

@@ -1,1 +1,0 @@
-"""How good predictions are: metrics, baselines, cross-validation, records."""

@@ -1,0 +1,38 @@
+"""From a study to the runs that it takes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+from tsdr.experiments.engines import Job
+from tsdr.experiments.logs import LogSource
+from tsdr.experiments.studies import Study
+from tsdr.judging.experiment import plan_baselines, plan_folds
+from tsdr.methods import Method
+from tsdr.records.folder import RecordFolder
+from tsdr.records.run import TIMED_EPOCHS
+from tsdr.training.options import TrainingOptions
+
+
+def plan_study(
+    study: Study,
+    sources: Sequence[LogSource],
+    backbones: Iterable[str],
+    methods: Sequence[Method],
+    records: RecordFolder,
+    *,
+    folds: int,
+    seeds: Iterable[int],
+) -> Iterator[Job]:
+    """The runs of a study, log by log and backbone by backbone, baselines first; what is named twice is run once."""
+    for seed, source in product(dict.fromkeys(seeds), {source.name: source for source in sources}.values()):
+        tested = source.experiment(records, folds, seed)
+        training = TrainingOptions(seed=seed, stop_by="auc")  # the paper's rule
+        if study.timed:
+            tested = replace(tested, truth=None)
+            training = training.model_copy(update={"max_epochs": TIMED_EPOCHS})
+        else:
+            yield from (Job(tested, baseline) for baseline in plan_baselines(tested, training))
+        for backbone, method in product(dict.fromkeys(backbones), dict.fromkeys(methods)):
+            for fold_run in plan_folds(tested, backbone=backbone, training=training, method=method):
+                yield Job(tested, fold_run)

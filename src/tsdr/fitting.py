@@ -1,0 +1,64 @@
+"""From a log to a trained model."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tsdr.debias.building import new_objective
+from tsdr.defaults import BACKBONE, METHOD, MINIMUM, VALIDATION, WINDOW
+from tsdr.log import Log
+from tsdr.methods import Method
+from tsdr.models.bundle import Bundle
+from tsdr.models.model import Model
+from tsdr.sequences import Sequences, Split
+from tsdr.training.epoch import Epoch
+from tsdr.training.options import TrainingOptions
+from tsdr.training.trainer import fit as train_until_done
+
+
+def fit(
+    log: Log,
+    *,
+    backbone: str = BACKBONE,
+    method: str | Method = METHOD,
+    options: Mapping[str, Any] | None = None,
+    window: int = WINDOW,
+    minimum: int = MINIMUM,
+    validation: float = VALIDATION,
+    training: TrainingOptions | None = None,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+) -> Model:
+    """Train a backbone on all students of a log but a validation share, drawn by the seed, which stops the training.
+
+    `options` are the backbone's own. Of what the method trains, only the backbone is kept. With `resume`, it goes on
+    from the `checkpoint` of a training that was interrupted.
+    """
+    how = training or TrainingOptions()
+    debias = (Method.parse(method) if isinstance(method, str) else method).options()
+    sequences = Sequences.from_log(log, window=window, minimum=minimum)
+    split = Split.hold_out(sequences.student, validation, seed=how.seed)
+    train, held_out = sequences.select(split.train), sequences.select(split.validation)
+    objective = new_objective(backbone, train, options or {}, how, debias)
+    epochs = train_until_done(
+        objective,
+        train,
+        held_out,
+        how,
+        checkpoint=checkpoint,
+        resume=resume,
+        on_epoch=on_epoch,
+    )
+    about = {
+        "method": str(method),
+        "options": how.model_dump(),
+        "debias": debias.model_dump(),
+        "epochs": len(epochs),
+        "best_epoch": epochs[-1].best_epoch,
+        "validation_score": epochs[-1].best_score,
+        "validation_score_name": epochs[-1].score_name,
+        "train_students": len(split.train),
+        "validation_students": len(split.validation),
+    }
+    return Model(Bundle(objective.model, backbone, objective.model.options, sequences.vocabulary, window, about))

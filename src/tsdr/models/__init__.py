@@ -1,0 +1,1 @@
+"""A trained model: in memory, at work, and on disk."""

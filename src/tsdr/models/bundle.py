@@ -1,0 +1,131 @@
+"""A trained model on disk: a folder with weights (safetensors) and a description (JSON); nothing in it is executed."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from tsdr.backbones.contract import AnyBackbone, build_backbone
+from tsdr.errors import InputError, in_a_sentence
+from tsdr.files import replacing
+from tsdr.log import Vocabulary
+
+FORMAT = 1
+WEIGHTS, DESCRIPTION = "weights.safetensors", "bundle.json"
+DIAGNOSIS = "diagnosis.json"  # of the log that it was trained on, where there is one
+
+
+class _Description(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    format: int
+    backbone: str
+    options: dict[str, Any]
+    concepts: Annotated[list[str], Field(min_length=1)]
+    questions: Annotated[list[str], Field(min_length=1)]
+    window: PositiveInt
+    training: dict[str, Any]
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model with its vocabulary and how it came about; `diagnosis` is that of its log, as plain data."""
+
+    model: AnyBackbone
+    backbone: str
+    options: Mapping[str, Any]
+    vocabulary: Vocabulary
+    window: int
+    training: Mapping[str, Any]
+    diagnosis: Mapping[str, Any] | None = None
+
+    def write(self, folder: str | Path) -> None:
+        """Write the bundle; the description comes last, so that a bundle with one is whole."""
+        folder = Path(folder)
+        check_target(folder)
+        for stale in (DESCRIPTION, DIAGNOSIS):
+            (folder / stale).unlink(missing_ok=True)
+        if self.diagnosis is not None:
+            self.write_diagnosis(folder)
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
+        with replacing(folder / WEIGHTS) as temporary:
+            save_file(weights, temporary)
+        description = _Description(
+            format=FORMAT,
+            backbone=self.backbone,
+            options=dict(self.options),
+            concepts=list(self.vocabulary.concepts),
+            questions=list(self.vocabulary.questions),
+            window=self.window,
+            training=dict(self.training),
+            versions=versions(),
+        )
+        with replacing(folder / DESCRIPTION) as temporary:
+            temporary.write_text(description.model_dump_json(indent=1), encoding="utf-8")
+
+    def write_diagnosis(self, folder: Path) -> None:
+        """Write what is known of the selection of the model's log, and leave the rest of a bundle as it is."""
+        with replacing(folder / DIAGNOSIS) as temporary:
+            temporary.write_text(json.dumps(self.diagnosis, indent=1), encoding="utf-8")
+
+
+def check_target(folder: Path) -> None:
+    """Refuse to write a bundle over something that is none."""
+    if folder.is_file():
+        raise InputError(f"{folder}: is a file; name a folder for the model")
+    if folder.exists() and any(folder.iterdir()) and not (folder / DESCRIPTION).exists():
+        raise InputError(f"{folder}: is a folder with other things in it; choose another one")
+
+
+def read_bundle(folder: str | Path) -> Bundle:
+    """Read a bundle, or refuse it with the reason."""
+    folder = Path(folder)
+    for name in (DESCRIPTION, WEIGHTS):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder}: is not a bundle: {name} is missing")
+    try:
+        raw = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        form = raw.get("format", FORMAT) if isinstance(raw, dict) else FORMAT
+        description = _Description.model_validate(raw) if form == FORMAT else None
+        weights = load_file(folder / WEIGHTS)
+        found = json.loads((folder / DIAGNOSIS).read_text(encoding="utf-8")) if (folder / DIAGNOSIS).exists() else None
+    except (ValueError, OSError, ValidationError, SafetensorError) as error:
+        raise InputError(f"{folder}: is not a bundle that can be read ({in_a_sentence(error)})") from error
+    if description is None:
+        raise InputError(f"{folder}: is a bundle of format {form!r}; this version reads format {FORMAT}")
+    for names in (description.concepts, description.questions):
+        if len(set(names)) < len(names):
+            raise InputError(f"{folder}: its vocabulary has a name twice")
+    if {"name", "n_concepts", "n_questions"} & set(description.options):
+        raise InputError(f"{folder}: its options are not those of a backbone")
+    model = build_backbone(
+        description.backbone,
+        n_concepts=len(description.concepts),
+        n_questions=len(description.questions),
+        **description.options,
+    )
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise InputError(f"{folder}: its weights do not fit its description ({in_a_sentence(error)})") from error
+    return Bundle(
+        model.eval(),
+        description.backbone,
+        description.options,
+        Vocabulary(tuple(description.concepts), tuple(description.questions)),
+        description.window,
+        description.training,
+        found,
+    )
+
+
+def versions() -> dict[str, str]:
+    """The versions that a result depends on."""
+    return {name: version(name) for name in ("tsdr", "torch", "numpy")}

@@ -1,0 +1,1 @@
+"""What runs left on disk, and all that is computed from it."""

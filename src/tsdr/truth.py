@@ -1,0 +1,55 @@
+"""What is known to be true of a log that was selected by a known policy, at the steps of its sequences."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tsdr.errors import InputError
+from tsdr.sequences import Sequences
+from tsdr.simulator import Truth
+
+
+class KnownSuccess(Protocol):
+    """A truth to be tested against: the chance of success [students, answers, concepts] just before each answer."""
+
+    @property
+    def student(self) -> Sequence[str] | NDArray[np.str_]:
+        """The students along the first axis."""
+
+    @property
+    def concept(self) -> Sequence[str] | NDArray[np.str_]:
+        """The concepts along the last axis."""
+
+    @property
+    def probability(self) -> NDArray[np.float32]:
+        """The chance of a right answer, were a question of the concept asked; not a number where none can be."""
+
+
+def true_probability(sequences: Sequences, truth: KnownSuccess) -> Tensor:
+    """The true chance of success just before each step, [sequences, steps, concepts], in the vocabulary's order.
+
+    Not a number where there is no cell: where no question of the concept is left to be asked.
+    """
+    return _at_steps(truth.probability, sequences, truth)
+
+
+def true_propensity(sequences: Sequences, truth: Truth) -> Tensor:
+    """The true chance that a concept is the one logged at a step, [sequences, steps, concepts]."""
+    return _at_steps(truth.propensity, sequences, truth)
+
+
+def _at_steps(values: NDArray[np.float32], sequences: Sequences, truth: KnownSuccess) -> Tensor:
+    student = {str(name): i for i, name in enumerate(truth.student)}
+    concept = {str(name): i for i, name in enumerate(truth.concept)}
+    try:
+        rows = np.array([student[name] for name in sequences.student], dtype=np.int64)
+        columns = np.array([concept[name] for name in sequences.vocabulary.concepts], dtype=np.int64)
+    except KeyError as error:
+        raise InputError(
+            f"{error} is in the log and not in its truth; the two belong to different simulations"
+        ) from error
+    return torch.from_numpy(values[rows[:, None], sequences.position.numpy()][..., columns])

@@ -1,0 +1,139 @@
+"""Answers as they come in, whole logs, and a plain loop over windows: three ways to the same numbers."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+
+import tsdr
+from served import BACKBONES, VOCABULARY, random_bundle, random_log, random_model
+from tsdr import Batch, InputError, Log, Vocabulary
+from tsdr.models.model import Model
+
+CLOSE = 1e-5
+
+
+def by_hand(model: Model, answers: list[tuple[int, int, int]], concept: int, question: int) -> float:
+    """The latest window, padded with nonsense, encoded on its own, and one target asked after it."""
+    latest = answers[-model.window :] if answers else []
+    row = torch.tensor([*latest, *[(1, 1, 1)] * (model.window - len(latest))]).T[:, None]
+    batch = Batch.of_answers(row[0], row[1], row[2], torch.arange(model.window)[None] < len(latest))
+    with torch.no_grad():
+        history = model.backbone.encode(batch)
+        target = torch.tensor([[[concept]]]), torch.tensor([[[question]]]), torch.tensor([[len(latest)]])
+        return float(model.backbone.answer(history, *target).sigmoid())
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_a_session_a_log_and_a_plain_loop_agree_beyond_the_window(name: str) -> None:
+    model, log = random_model(name), random_log()
+    predicted = model.predict_log(log)
+    coded = VOCABULARY.encode(log.frame)
+    assert predicted.drop("success").equals(log.frame)
+    assert int((coded["question"] < 0).sum()) > 0
+    for student in log.students:
+        session = model.session()
+        answers: list[tuple[int, int, int]] = []
+        rows = predicted.filter(pl.col("student") == student)
+        codes = coded.filter(pl.col("student") == student).select("concept", "question", "correct").rows()
+        for row, code in zip(rows.iter_rows(named=True), codes, strict=True):
+            alone = by_hand(model, answers, *code[:2])
+            assert session.predict(row["question"], row["concept"]) == pytest.approx(alone, abs=CLOSE)
+            assert row["success"] == pytest.approx(alone, abs=CLOSE)
+            session.observe(row["question"], row["concept"], row["correct"])
+            answers.append(code)
+        assert session.answers == len(codes)
+        assert session.unknown_questions == sum(question < 0 for _, question, _ in codes)
+        for concept, mastery in session.mastery().items():
+            assert mastery == pytest.approx(by_hand(model, answers, VOCABULARY.concepts.index(concept), -1), abs=CLOSE)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_answers_read_one_by_one_or_in_one_go_come_to_the_same(name: str) -> None:
+    model, log = random_model(name), random_log(students=3)
+    for student in log.students:
+        one_by_one, in_one_go = model.session(), model.session()
+        for row in log.frame.filter(pl.col("student") == student).iter_rows(named=True):
+            for session in (one_by_one, in_one_go):
+                session.observe(row["question"], row["concept"], row["correct"])
+            one_by_one.mastery()
+        assert in_one_go.mastery() == pytest.approx(one_by_one.mastery(), abs=CLOSE)
+
+
+@pytest.mark.parametrize("name", ["dkt", "akt"])
+def test_mastery_of_a_log_is_that_of_sessions(name: str) -> None:
+    model, log = random_model(name), random_log()
+    found = model.mastery_log(log)
+    assert found.height == len(log.students) * len(model.concepts)
+    for student in log.students:
+        session = model.session()
+        for row in log.frame.filter(pl.col("student") == student).iter_rows(named=True):
+            session.observe(row["question"], row["concept"], row["correct"])
+        own = found.filter(pl.col("student") == student)
+        assert dict(zip(own["concept"], own["mastery"], strict=True)) == pytest.approx(session.mastery(), abs=CLOSE)
+
+
+def test_many_students_and_long_histories_are_taken_in_batches() -> None:
+    model, log = random_model(window=4), random_log(students=150, most=12, seed=3)
+    together = model.predict_log(log)
+    apart = [model.predict_log(Log(log.frame.filter(pl.col("student") == student))) for student in log.students]
+    difference = (together["success"] - pl.concat(apart)["success"]).abs().max()
+    assert isinstance(difference, float)
+    assert difference < CLOSE
+
+
+def test_without_questions_the_concept_stands_in() -> None:
+    names = VOCABULARY.concepts
+    model = Model(random_bundle("simplekt", vocabulary=Vocabulary(names, names)))
+    log = Log(random_log().frame.filter(pl.col("student") == "s2").drop("question"))
+    assert len(log) > 2 * model.window
+    session = model.session()
+    for row, predicted in zip(log.frame.iter_rows(named=True), model.predict_log(log)["success"], strict=True):
+        assert session.predict(None, row["concept"]) == pytest.approx(predicted, abs=CLOSE)
+        assert session.mastery()[row["concept"]] == pytest.approx(predicted, abs=CLOSE)
+        session.observe(None, row["concept"], row["correct"])
+    assert session.unknown_questions == 0
+
+
+def test_a_question_of_the_same_name_does_not_stand_in() -> None:
+    numbers = tuple(str(i) for i in range(11))
+    model = Model(random_bundle("simplekt", vocabulary=Vocabulary(numbers, (*numbers, "11"))))
+    session = model.session()
+    session.observe(None, "7", 1)
+    assert session.predict(None, "7") == pytest.approx(session.mastery()["7"], abs=CLOSE)
+    assert session.predict("7", "7") != pytest.approx(session.mastery()["7"], abs=1e-4)
+
+
+def test_concepts_that_are_not_known_are_refused_or_left_out() -> None:
+    model, log = random_model(), random_log()
+    strange = Log(
+        log.frame.with_columns(
+            concept=pl.when(pl.int_range(pl.len()) % 7 == 0).then(pl.lit("new")).otherwise("concept")
+        )
+    )
+    with pytest.raises(InputError, match="concept 'new' is not in the vocabulary"):
+        model.predict_log(strange)
+    predicted = model.predict_log(strange, unknown="skip")
+    assert (
+        predicted.filter(pl.col("concept") == "new")["success"].null_count()
+        == (strange.frame["concept"] == "new").sum()
+    )
+    without = model.predict_log(Log(strange.frame.filter(pl.col("concept") != "new")))
+    assert predicted["success"].drop_nulls().to_list() == pytest.approx(without["success"].to_list(), abs=CLOSE)
+    session = model.session()
+    for bad in (("q01", "new", 1), ("q01", "c01", 2), ("q01", "c01", -1)):
+        with pytest.raises(InputError):
+            session.observe(*bad)
+    assert session.answers == 0
+    with pytest.raises(InputError, match="does not know the concept 'new'"):
+        session.predict("q01", "new")
+
+
+def test_load_gives_the_model_of_a_bundle(tmp_path: Path) -> None:
+    random_bundle("diskt").write(tmp_path)
+    log = random_log()
+    loaded = tsdr.load(tmp_path)
+    assert loaded.predict_log(log).equals(random_model("diskt").predict_log(log))
+    with pytest.raises(InputError, match="is not a bundle"):
+        tsdr.load(tmp_path / "nothing")

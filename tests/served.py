@@ -1,0 +1,43 @@
+"""Models to serve in tests: every parameter random, so that nothing is answered by chance of a zero."""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+
+from tsdr import Log, Vocabulary, build_backbone
+from tsdr.models.bundle import Bundle
+from tsdr.models.model import Model
+
+BACKBONES = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt", "counts")
+VOCABULARY = Vocabulary(tuple(f"c{i:02}" for i in range(11)), tuple(f"q{i:02}" for i in range(13)))
+
+
+def random_bundle(name: str = "dkt", window: int = 8, vocabulary: Vocabulary = VOCABULARY, **options: Any) -> Bundle:
+    options = options if name == "counts" else {"d": 16, "size": "light"} | options
+    torch.manual_seed(5)
+    model = build_backbone(
+        name, n_concepts=len(vocabulary.concepts), n_questions=len(vocabulary.questions), **options
+    ).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return Bundle(model, name, model.options, vocabulary, window, {})
+
+
+def random_model(name: str = "dkt", window: int = 8) -> Model:
+    return Model(random_bundle(name, window))
+
+
+def random_log(students: int = 5, most: int = 30, seed: int = 0, concepts: int = 11, questions: int = 13) -> Log:
+    """Students with one answer, with as many as a window, and with more; questions beyond 13 are not known."""
+    drawn = np.random.default_rng(seed)
+    counts = [1, 8, most, *drawn.integers(2, most, students)][:students]
+    rows = [
+        (f"s{student}", f"q{drawn.integers(questions + 2):02}", f"c{drawn.integers(concepts):02}", drawn.integers(2))
+        for student, count in enumerate(counts)
+        for _ in range(count)
+    ]
+    columns = ["student", "question", "concept", "correct"]
+    return Log(pl.DataFrame([(*row[:3], int(row[3])) for row in rows], schema=columns, orient="row"))
