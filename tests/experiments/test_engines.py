@@ -27,6 +27,7 @@ from tsdr.training.options import TrainingOptions
 
 LOG = Simulated(0.8, students=60, questions=20, concepts=4)
 TRAINING = TrainingOptions(max_epochs=8, device="cpu", seed=3)
+REST = 0.2  # seconds
 
 
 def jobs(folder: Path, methods: Sequence[str] = ("naive", "random-exposure"), folds: int = 2) -> list[Job]:
@@ -77,6 +78,13 @@ class Deadly(Job):
         return super().compute(on_epoch)
 
 
+class Slow(Job):
+    """Rests after every epoch, so that a kill some time after the first one finds it at work on any machine."""
+
+    def compute(self, on_epoch: OnEpoch = lambda run, epoch: None) -> Record:
+        return super().compute(lambda run, epoch: time.sleep(REST))
+
+
 def test_a_run_that_fails_is_reported_and_the_others_go_on(tmp_path: Path, alone: list[Record]) -> None:
     first, *others = jobs(tmp_path)
     grid = [Impossible(first.experiment, first.fold_run), *others]
@@ -120,21 +128,23 @@ GRID = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from test_engines import jobs
+from test_engines import Slow, jobs
 from tsdr.records.folder import RecordFolder
 from tsdr.experiments.engines import Processes
 from tsdr.experiments.grid import run_grid
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    run_grid(jobs(folder, ("naive", "tsdr"), folds=3), RecordFolder(folder), Processes(2))
+    slow = [Slow(job.experiment, job.fold_run) for job in jobs(folder, ("naive", "tsdr"), folds=3)]
+    run_grid(slow, RecordFolder(folder), Processes(2))
 """
 
 
 def test_a_grid_killed_five_times_ends_with_every_record_once(tmp_path: Path) -> None:
     """Killed outright, with no time to tidy up, at moments spread over its run; what is left must not matter.
 
-    After each kill the workers must be gone too: none of them may write on beside the grid's successor.
+    After each kill the workers must be gone too: none of them may write on beside the grid's successor. Six runs of
+    eight epochs with a rest after each cannot be through before the last kill: two workers come to 35 epochs at most.
     """
     script, folder = tmp_path / "grid.py", tmp_path / "killed"
     script.write_text(GRID)
@@ -156,7 +166,7 @@ def _start_and_kill(command: list[str], environment: dict[str, str], folder: Pat
     """Kill it some time after it has first written something."""
     before = _progress(folder)
     process = subprocess.Popen(command, env=environment)
-    _wait_for(lambda: _progress(folder) != before)
+    _wait_for(lambda: _progress(folder) != before or process.poll() is not None)
     time.sleep(after)
     assert process.poll() is None, "it was to be killed before it is through"
     workers = _children(process.pid)
