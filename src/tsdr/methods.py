@@ -26,6 +26,15 @@ class DebiasOptions(BaseModel):
         default="imputation", description="whose observed errors are weighted by the inverse propensity"
     )
     imputing: bool = Field(default=True, description="add the imputed errors of all cells")
+    imputation: Literal["own", "counts", "both"] = Field(
+        default="both", description="who imputes: a second network of the backbone's kind, counts, or both"
+    )
+    targeted: bool = Field(
+        default=True, description="fit the imputation models, stacked, to logged answers that did not teach them"
+    )
+    ask: Literal["concept", "question", "both"] = Field(
+        default="both", description="what the backbone is asked of a cell: its concept, a question of it, or each of a half"
+    )
     smooth: Literal["imputation", "kt", "off"] = Field(default="imputation", description="whose states are kept smooth")
     smoothness: NonNegativeFloat = Field(
         default=2.0, description="λ, the weight of the mean squared step of the states"

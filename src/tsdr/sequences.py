@@ -26,6 +26,8 @@ class Batch:
     label of the step, which no model reads. `mask` is true at real interactions, and `scored` at those whose label
     losses and metrics count. A `question` of -1 is one that the vocabulary does not know: it counts as a question of
     average difficulty. Labels are of the logged question or, with a `target`, of that concept at no question.
+    `exposure` is how likely what was logged was to be, relative to an even choice of concept and of question within it,
+    where that is known.
     """
 
     concept: Tensor
@@ -35,6 +37,7 @@ class Batch:
     scored: Tensor
     mask: Tensor
     target: Tensor | None = None
+    exposure: Tensor | None = None
 
     @classmethod
     def of_answers(cls, concept: Tensor, question: Tensor, correct: Tensor, mask: Tensor) -> Self:

@@ -24,6 +24,7 @@ def counts(concepts: int = 11, questions: int = 13) -> Counts:
     torch.manual_seed(0)
     model = build_backbone("counts", n_concepts=concepts, n_questions=questions)
     assert isinstance(model, Counts)
+    model.average.uniform_(0, 1)
     return model.eval()
 
 
@@ -55,7 +56,8 @@ def by_hand(model: Counts, past: list[tuple[int, int, int]], concept: int, quest
     for answer in (1, 0):
         ease = [float(model.ease_of_concept[c] + model.ease_of_question[q]) for c, q, r in past if r == answer]
         overall.append(sum(ease) / (1 + len(ease)))
-    logit += np.array(overall) @ value("overall") + value("question.weight")[question, 0]
+    differs = np.array(overall) - model.average.double().numpy()
+    logit += differs @ (value("overall") + logs @ value("cross")) + value("question.weight")[question, 0]
     return float(logit + np.log1p([number(asked, 1), number(asked, 0)]) @ value("question_slope"))
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, one_hot
 
 from tsdr.backbones.contract import Backbone, register_backbone
-from tsdr.backbones.logistic import Term, fit_logistic
+from tsdr.backbones.logistic import CLOSELY, ROUGHLY, Term, fit_logistic
 from tsdr.devices import device_of
 from tsdr.sequences import Batch, Sequences
 
@@ -22,7 +22,7 @@ REPRESENTATIVES = 7  # questions that stand for all of a concept
 UNLIKELY = -1e4  # the logarithm of a weight that is none
 # How strongly effects are shrunk: those that all concepts share hardly, the others as the answers ask for.
 HARDLY = 1e-3
-SHRUNK = ("concept.weight", "concept_slope.weight", "free.weight", "question.weight")
+SHRUNK = ("cross", "concept.weight", "concept_slope.weight", "free.weight", "question.weight")
 PREPARED_AT_ONCE = 256
 
 
@@ -52,12 +52,14 @@ class Counts(Backbone[CountsHistory]):
 
     logit = b + b_c + (w + w_c) · [log(1 + right), log(1 + wrong) in the concept]
             + a free effect of every pair of numbers, right and wrong, up to 15 and 12
-            + v · [log(1 + right), log(1 + wrong), log(1 + forgotten right and wrong), share right, and how easy what
-                   was right and what was wrong was on average, overall]
+            + (v + X [log(1 + right), log(1 + wrong) in the concept]) · s
             + b_q + u · [log(1 + right), log(1 + wrong) at the question]
 
-    where an answer counts 2^(-k / h) towards a forgotten count after k more, for half-lives h of 2, 8 and 30.
-    Effects of concepts, questions and single counts are shrunk, as strongly as the answers ask for. `prepare` fits them
+    where s is how the student differs overall from the average of the training split in [log(1 + right), log(1 + wrong),
+    log(1 + forgotten right and wrong), share right, and how easy what was right and what was wrong was on average], and
+    an answer counts 2^(-k / h) towards a forgotten count after k more, for half-lives h of 2, 8 and 30. What a student
+    is like overall says more of a concept without answers than of one with many, hence X. Effects of concepts, questions
+    and single counts, and X, are shrunk, as strongly as the answers ask for. `prepare` fits them
     to the optimum on the training split, by L-BFGS on all of it. A target
     without a question, or with one that was not in the training split, has the mean success over the concept's
     questions (over 7 of them, by quantiles of their effects): no average question, and no matter which of them the log
@@ -73,6 +75,7 @@ class Counts(Backbone[CountsHistory]):
     strength: Tensor
     ease_of_concept: Tensor
     ease_of_question: Tensor
+    average: Tensor
 
     def __init__(self, n_concepts: int, n_questions: int) -> None:
         super().__init__(n_concepts, n_questions)
@@ -81,7 +84,7 @@ class Counts(Backbone[CountsHistory]):
         self.concept = nn.Embedding(n_concepts, 1)
         self.slope, self.concept_slope = nn.Parameter(torch.zeros(2)), nn.Embedding(n_concepts, 2)
         self.free = nn.Embedding((FREE_RIGHT + 1) * (FREE_WRONG + 1), 1)
-        self.overall = nn.Parameter(torch.zeros(overall))
+        self.overall, self.cross = nn.Parameter(torch.zeros(overall)), nn.Parameter(torch.zeros(2, overall))
         self.question = nn.Embedding(n_questions + 1, 1, padding_idx=n_questions)
         self.question_slope = nn.Parameter(torch.zeros(2))
         with torch.no_grad():
@@ -94,6 +97,7 @@ class Counts(Backbone[CountsHistory]):
         self.register_buffer("concept_of", torch.zeros(n_questions + 1, dtype=torch.long))
         self.register_buffer("answers", torch.zeros((), dtype=torch.long))
         self.register_buffer("strength", torch.ones(len(SHRUNK)))
+        self.register_buffer("average", torch.zeros(overall))
         self.register_buffer("ease_of_concept", self.concept.weight.detach()[:, 0].clone())
         self.register_buffer("ease_of_question", self.question.weight.detach()[:, 0].clone())
 
@@ -125,7 +129,10 @@ class Counts(Backbone[CountsHistory]):
     def answer_rows(self, history: CountsHistory, concept: Tensor, question: Tensor | None, steps: Tensor) -> Tensor:
         """The logit of a question, or of the mean success over those of the concept."""
         counted = self._counted(history, concept, steps, "concept")
-        logit = self._of_concept(concept, counted) + (self._at(history, steps) @ self.overall)[:, :, None]
+        differs = self._at(history, steps) - self.average
+        of_student = (differs @ self.overall)[:, :, None]
+        in_concept = (counted.log1p() * (differs @ self.cross.T)[:, :, None]).sum(-1)
+        logit = self._of_concept(concept, counted) + of_student + in_concept
         of_all = self._mean_over_questions(logit, history, concept, steps)
         if question is None:
             return of_all
@@ -178,28 +185,30 @@ class Counts(Backbone[CountsHistory]):
         """
         self.ease_of_concept.zero_()
         self.ease_of_question.zero_()
-        self._fit(train, roughly=True)
+        self._fit(train, ROUGHLY)
         self.ease_of_concept.copy_(self.concept.weight[:, 0])
         self.ease_of_question.copy_(self.question.weight[:, 0])
         self._fit(train)
         self._choose_representatives(train)
 
-    def _fit(self, train: Sequences, roughly: bool = False) -> None:
+    def _fit(self, train: Sequences, tolerance: float = CLOSELY) -> None:
         parts = zip(*self._rows(train), strict=True)
         concept, question, correct, in_concept, pair, overall, at_question = map(np.concatenate, parts)
-        centre = overall.mean(0)
+        self.average.copy_(torch.from_numpy(overall.mean(0)))
+        differs = overall - overall.mean(0)
+        crossed = (in_concept[:, :, None] * differs[:, None]).reshape(len(correct), -1)
         terms = [
             Term("bias", 0.0, np.ones((len(correct), 1))),
             Term("slope", HARDLY, in_concept),
-            Term("overall", HARDLY, overall - centre),  # centred, so that the bias is as good as settled
+            Term("overall", HARDLY, differs),
             Term("question_slope", HARDLY, at_question),
+            Term("cross", 10.0, crossed, adaptive=True),
             Term("concept.weight", 1.0, None, concept, self.n_concepts, adaptive=True),
             Term("concept_slope.weight", 3.0, in_concept, concept, self.n_concepts, adaptive=True),
             Term("free.weight", 1.0, None, pair, self.free.num_embeddings, adaptive=True),
             Term("question.weight", 1.0, None, question, self.n_questions + 1, adaptive=True),
         ]
-        effects, strength = fit_logistic(terms, correct, roughly=roughly)
-        effects["bias"] -= centre @ effects["overall"]
+        effects, strength = fit_logistic(terms, correct, tolerance=tolerance)
         for name, values in effects.items():
             parameter = self.get_parameter(name)
             parameter.copy_(torch.from_numpy(values).reshape(parameter.shape))

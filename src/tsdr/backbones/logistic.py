@@ -11,7 +11,7 @@ from scipy.special import expit
 Floats = NDArray[np.float64]
 STRENGTHS = (0.1, 100.0)  # the weakest and the strongest shrinkage that answers may ask for
 ROUNDS = 4
-ROUGHLY, CLOSELY = 2e-6, 2e-7  # the slope, a row, at which a search ends
+ROUGHLY, CLOSELY, EXACTLY = 2e-6, 2e-7, 1e-11  # the slope, a row, at which a search ends
 
 
 @dataclass(frozen=True)
@@ -60,27 +60,36 @@ class Term:
 
 
 def fit_logistic(
-    terms: Sequence[Term], correct: NDArray[np.int64], *, roughly: bool = False
+    terms: Sequence[Term],
+    correct: NDArray[np.int64],
+    weight: Floats | None = None,
+    *,
+    tolerance: float = CLOSELY,
 ) -> tuple[dict[str, Floats], dict[str, float]]:
     """The effects that minimise summed cross-entropy and shrinkage, and the strength of each term's shrinkage.
 
-    Adaptive strengths are those under which the effects are as large as they were found to be: 1 / strength is the mean
-    of their squares and of what is not known of them (the evidence approximation of a model with random effects). The
-    solution is approached from that of the strengths before, four times, and then closely unless it may stay rough.
+    Rows count as much as their `weight`, once each unless it is given. Adaptive strengths are those under which the
+    effects are as large as they were found to be: 1 / strength is the mean of their squares and of what is not known of
+    them (the evidence approximation of a model with random effects). The solution is approached roughly from that of
+    the strengths before, four times, and then to the tolerance.
     """
+    rows = np.ones(len(correct)) if weight is None else weight
     strength = {term.name: term.ridge for term in terms}
     effects = {term.name: np.zeros(term.effects) for term in terms}
     adaptive = [term for term in terms if term.adaptive]
     for _ in range(ROUNDS if adaptive else 0):
-        effects = _minimised(terms, correct, strength, effects, ROUGHLY)
+        effects = _minimised(terms, correct, rows, strength, effects, ROUGHLY)
         success = expit(sum(term.logit(effects[term.name]) for term in terms))
         for term in adaptive:
-            bend = term.curvature(success * (1 - success))
+            bend = term.curvature(rows * success * (1 - success))
             known = bend > 0
             if known.any():
-                spread = effects[term.name][known] ** 2 + 1 / (bend[known] + strength[term.name])
-                strength[term.name] = float(np.clip(1 / spread.mean(), *STRENGTHS))
-    return (effects if roughly else _minimised(terms, correct, strength, effects, CLOSELY)), strength
+                told = bend[known] / (bend[known] + strength[term.name])
+                squares = max(float((effects[term.name][known] ** 2).sum()), np.finfo(float).tiny)
+                strength[term.name] = float(np.clip(told.sum() / squares, *STRENGTHS))
+    if not adaptive or tolerance < ROUGHLY:
+        effects = _minimised(terms, correct, rows, strength, effects, tolerance)
+    return effects, strength
 
 
 def _by_index(index: NDArray[np.int64], values: Floats, size: int) -> Floats:
@@ -90,6 +99,7 @@ def _by_index(index: NDArray[np.int64], values: Floats, size: int) -> Floats:
 def _minimised(
     terms: Sequence[Term],
     correct: NDArray[np.int64],
+    weight: Floats,
     strength: Mapping[str, float],
     start: Mapping[str, Floats],
     tolerance: float,
@@ -102,14 +112,14 @@ def _minimised(
     cuts = np.cumsum([term.effects for term in terms])[:-1]
     ridge = np.concatenate([np.full(term.effects, strength[term.name]) for term in terms])
     rows = max(1, len(correct))
-    bend = np.concatenate([term.curvature(np.full(len(correct), 0.2)) for term in terms])
+    bend = np.concatenate([term.curvature(0.2 * weight) for term in terms])
     scale = 1 / np.sqrt(bend + ridge + 1e-6)
 
     def loss(scaled: Floats) -> tuple[float, Floats]:
         effects = scaled * scale
         logit = sum(term.logit(part) for term, part in zip(terms, np.split(effects, cuts), strict=True))
-        value = np.logaddexp(0, logit).sum() - correct @ logit + 0.5 * ridge @ effects**2
-        slope = np.concatenate([term.sums(expit(logit) - correct) for term in terms])
+        value = weight @ (np.logaddexp(0, logit) - correct * logit) + 0.5 * ridge @ effects**2
+        slope = np.concatenate([term.sums(weight * (expit(logit) - correct)) for term in terms])
         return value / rows, (slope + ridge * effects) * scale / rows
 
     found = minimize(
@@ -117,6 +127,6 @@ def _minimised(
         np.concatenate([start[term.name] for term in terms]) / scale,
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": 1000, "maxcor": 20, "ftol": 1e-12, "gtol": tolerance},
+        options={"maxiter": 1000, "maxcor": 20, "ftol": min(1e-12, tolerance**1.5), "gtol": tolerance},
     )
     return {term.name: part for term, part in zip(terms, np.split(found.x * scale, cuts), strict=True)}

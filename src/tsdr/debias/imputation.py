@@ -1,21 +1,72 @@
-"""The imputation model: what the answer to a concept that was not logged would probably have been.
+"""Imputation: what the answer to a concept that was not logged would probably have been.
 
-It is a second backbone of the same kind with its own weights, which knows concepts only: a concept-level target has no
-question, and the mean over all cells and the correction at observed ones must use the same imputed error.
+By a second backbone of the same kind with its own weights, which learns along and knows concepts only; by a model that
+was fitted before, such as `counts`, which may know questions; or by both, stacked.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
+from tsdr.backbones.contract import AnyBackbone
+from tsdr.debias.stack import Stack
 from tsdr.methods import ImputationLoss
 from tsdr.sequences import UNKNOWN_QUESTION, Batch
 
+Histories = list[Any]
+
+
+class Imputation:
+    """The models that impute: those that are `fitted`, which nothing moves, and the one that is `learned` along.
+
+    What they say together is the `stack` of their logits: their mean, until it is fitted.
+    """
+
+    def __init__(self, fitted: Sequence[AnyBackbone], learned: AnyBackbone | None = None) -> None:
+        self.fitted, self.learned = list(fitted), learned
+        self.stack = Stack.mean_of(len(self.models), self.models[0].n_concepts)
+
+    @property
+    def models(self) -> list[AnyBackbone]:
+        """All of them, in the order of the stack's slopes."""
+        return self.fitted + ([] if self.learned is None else [self.learned])
+
+    def lesson(self, batch: Batch) -> Batch:
+        """A batch as the learned model is taught it, and reads it."""
+        return without_questions(batch)
+
+    @torch.no_grad()
+    def encode(self, batch: Batch) -> Histories:
+        """What each of the models keeps of the past, none of them in training."""
+        for model in self.models:
+            model.eval()
+        fitted = [model.encode(batch) for model in self.fitted]
+        return fitted + ([] if self.learned is None else [self.learned.encode(self.lesson(batch))])
+
+    @torch.no_grad()
+    def logits(
+        self, histories: Histories, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
+    ) -> Tensor:
+        """The logits [..., models] of each of the models; the learned one is asked for concepts."""
+        said = [
+            model.answer(history, concept, None if model is self.learned else question, steps)
+            for model, history in zip(self.models, histories, strict=True)
+        ]
+        return torch.stack(said, -1)
+
+    def answer(
+        self, histories: Histories, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
+    ) -> Tensor:
+        """The logits of the pseudo-answers to targets, by all of them together."""
+        return self.stack(self.logits(histories, concept, question, steps), concept)
+
 
 def without_questions(batch: Batch) -> Batch:
-    """The batch as the imputation model sees it."""
+    """The batch with no question known."""
     return replace(batch, question=torch.full_like(batch.question, UNKNOWN_QUESTION))
 
 

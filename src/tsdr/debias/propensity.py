@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, linear, softplus
 
 from tsdr.methods import PropensityKind
-from tsdr.sequences import Batch
+from tsdr.sequences import UNKNOWN_QUESTION, Batch
 
 # Seen so many times more than it was, each question of a concept: a question seen once is not taken for rare.
 PRIOR_COUNT = 2
@@ -66,11 +66,8 @@ class Propensity(nn.Module):
         return (state * embedding(concept, self.output.weight)).sum(-1) + self.output.bias[concept]
 
 
-class QuestionFrequency:
-    """|Q_c| p̂(q | c): how often a question is logged, relative to the average question of its concept.
-
-    From counts in the training split, with a prior. 1 where a concept was never logged with the question.
-    """
+class ConceptQuestions:
+    """The questions of each concept in the training split, and how often each of them is logged."""
 
     def __init__(self, train: Batch, n_concepts: int, n_questions: int) -> None:
         self.n_questions = n_questions
@@ -78,17 +75,28 @@ class QuestionFrequency:
         self.pairs, count = pairs.unique(return_counts=True)
         of_concept = self.pairs // (self.n_questions + 1)
         seen = count + PRIOR_COUNT
-        total, questions = seen.new_zeros(2, n_concepts).unbind()
+        total, self.number = seen.new_zeros(2, n_concepts).unbind()
         total.scatter_add_(0, of_concept, seen)
-        questions.scatter_add_(0, of_concept, torch.ones_like(seen))
-        self.relative = seen * questions[of_concept] / total[of_concept]
+        self.number.scatter_add_(0, of_concept, torch.ones_like(seen))
+        self.relative = seen * self.number[of_concept] / total[of_concept]
 
-    def __call__(self, concept: Tensor, question: Tensor) -> Tensor:
-        """The relative frequency of questions, of any shape, within their concepts."""
+    def frequency(self, concept: Tensor, question: Tensor) -> Tensor:
+        """|Q_c| p̂(q | c): how often a question is logged, relative to the average question of its concept.
+
+        From counts in the training split, with a prior. 1 where a concept was never logged with the question.
+        """
         pair = self._pair(concept, question)
         pairs, relative = self.pairs.to(pair.device), self.relative.to(pair.device)
         place = torch.searchsorted(pairs, pair).clamp(max=len(pairs) - 1)
         return torch.where(pairs[place] == pair, relative[place], 1.0)
+
+    def draw(self, concept: Tensor) -> Tensor:
+        """A question of each concept, drawn evenly from all of its questions; none (-1) of one that was never logged."""
+        pairs, number = self.pairs.to(concept.device), self.number.to(concept.device)
+        first = number.cumsum(0) - number
+        place = first[concept] + (torch.rand(concept.shape, device=concept.device) * number[concept]).long()
+        question = pairs[place.clamp(max=len(pairs) - 1)] % (self.n_questions + 1) - 1
+        return torch.where(number[concept] > 0, question, UNKNOWN_QUESTION)
 
     def _pair(self, concept: Tensor, question: Tensor) -> Tensor:
         return concept * (self.n_questions + 1) + question + 1

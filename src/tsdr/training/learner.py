@@ -56,6 +56,9 @@ class Learner(ABC):
         """Learners that are trained for an epoch each, one after the other, before the first epoch of this one."""
         yield from ()
 
+    def begin_epoch(self) -> None:
+        """Whatever is done before each pass over the training students."""
+
     def update(self, name: str, loss: Tensor) -> None:
         """One step of an optimiser down the gradient of a loss."""
         optimiser = self.optimisers[name]

@@ -86,6 +86,7 @@ def _train_for_an_epoch(
 ) -> float:
     """One pass over the training students, in batches; gives the mean of their losses."""
     device = device_of(learner.model)
+    learner.begin_epoch()
     learner.model.train()
     losses = [learner.step(batch.to(device)) for batch in train.batches(options.batch_size, generator)]
     return sum(losses) / len(losses)
