@@ -88,7 +88,7 @@ def run(case: Case, students: int, seed: int) -> Run:
     true: dict[str, float] = {}
     estimated: dict[str, dict[str, dict[str, float]]] = {name: {} for name in CLIPS}
     for method in ("naive", "tsdr"):
-        objective = new_objective("dkt", train, {}, training, options_of(method))
+        objective = new_objective("dkt", train, {}, training, options_of(method), validation)
         fit(objective, train, validation, training)
         true[method] = true_risk(objective.model, test, simulation.truth).metrics["true_bce"]
         logged = estimator.logged_errors(objective.model, test)

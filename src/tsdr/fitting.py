@@ -40,7 +40,7 @@ def fit(
     sequences = Sequences.from_log(log, window=window, minimum=minimum)
     split = Split.hold_out(sequences.student, validation, seed=how.seed)
     train, held_out = sequences.select(split.train), sequences.select(split.validation)
-    objective = new_objective(backbone, train, options or {}, how, debias)
+    objective = new_objective(backbone, train, options or {}, how, debias, held_out)
     epochs = train_until_done(
         objective,
         train,

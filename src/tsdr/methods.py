@@ -7,12 +7,22 @@ On the command line, in records and in file names a method is written `tsdr`, wi
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeFloat, PlainSerializer, PositiveInt
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    PlainSerializer,
+    PositiveInt,
+    model_validator,
+)
 
 from tsdr.errors import InputError
 
+COUNTS = "counts"  # the backbone that imputes for others, and that any other one has to beat
 ImputationLoss = Literal["bce", "squared-error-of-errors", "free"]
 PropensityKind = Literal["bernoulli", "categorical"]
 
@@ -33,7 +43,7 @@ class DebiasOptions(BaseModel):
         default=True, description="fit the imputation models, stacked, to logged answers that did not teach them"
     )
     ask: Literal["concept", "question", "both"] = Field(
-        default="both", description="what the backbone is asked of a cell: its concept, a question of it, or each of a half"
+        default="both", description="what the backbone is asked of a cell: the concept, a question of it, or either"
     )
     smooth: Literal["imputation", "kt", "off"] = Field(default="imputation", description="whose states are kept smooth")
     smoothness: NonNegativeFloat = Field(
@@ -64,19 +74,34 @@ class DebiasOptions(BaseModel):
     joint: bool = Field(default=True, description="train the auxiliary models along, or first and then freeze them")
     warm_up: PositiveInt = Field(default=10, description="epochs of the auxiliary models before they are frozen")
 
+    @property
+    def needs_questions(self) -> bool:
+        """Whether it goes by which questions a concept has."""
+        return (self.weights != "off" and self.by_question) or (self.imputing and self.ask != "concept")
+
+    @model_validator(mode="after")
+    def _full_correction_is_of_concepts(self) -> Self:
+        """The mean over cells and the correction at observed ones must be of the same imputed error."""
+        if self.imputing and self.correction == "full" and (self.ask != "concept" or self.targeted):
+            raise ValueError('correction="full" takes ask="concept" and targeted=False')
+        return self
+
     def weighs(self, model: Literal["imputation", "kt"]) -> bool:
         """Whether the observed errors of a model are weighted."""
         return self.weights in ("both", model)
 
 
+# Imputation by a second network of the backbone's kind, as it is.
+_BY_OWN = {"imputation": "own", "targeted": False, "ask": "concept"}
 # Weights on the backbone's own errors: of concepts alone, as in the paper, and mild. Wide ones cost ipw more than they
 # bring.
 _ON_ERRORS = {"by_question": False, "clip": (0.5, 2.0)}
 _SETTINGS: dict[str, dict[str, Any]] = {
     "naive": {"weights": "off", "imputing": False, "smooth": "off"},
     "ipw": {"weights": "kt", "imputing": False, "smooth": "off", **_ON_ERRORS},
-    "eib": {"weights": "off", "imputing": True, "smooth": "off"},
-    "dr": {"weights": "both", "imputing": True, "smooth": "off", **_ON_ERRORS},
+    "eib": {"weights": "off", "smooth": "off", **_BY_OWN},
+    "dr": {"weights": "both", "smooth": "off", **_BY_OWN, **_ON_ERRORS},
+    "tsdr-own": _BY_OWN,
     "tsdr-unweighted": {"weights": "off"},
     "tsdr": {},
 }

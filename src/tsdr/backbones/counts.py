@@ -55,12 +55,12 @@ class Counts(Backbone[CountsHistory]):
             + (v + X [log(1 + right), log(1 + wrong) in the concept]) · s
             + b_q + u · [log(1 + right), log(1 + wrong) at the question]
 
-    where s is how the student differs overall from the average of the training split in [log(1 + right), log(1 + wrong),
-    log(1 + forgotten right and wrong), share right, and how easy what was right and what was wrong was on average], and
-    an answer counts 2^(-k / h) towards a forgotten count after k more, for half-lives h of 2, 8 and 30. What a student
-    is like overall says more of a concept without answers than of one with many, hence X. Effects of concepts, questions
-    and single counts, and X, are shrunk, as strongly as the answers ask for. `prepare` fits them
-    to the optimum on the training split, by L-BFGS on all of it. A target
+    where s is how the student differs overall from the average of the training split in [log(1 + right), log(1 +
+    wrong), log(1 + forgotten right and wrong), share right, and how easy what was right and what was wrong was on
+    average], and an answer counts 2^(-k / h) towards a forgotten count after k more, for half-lives h of 2, 8 and 30.
+    What a student is like overall says more of a concept without answers than of one with many, hence X. Effects of
+    concepts, questions and single counts, and X, are shrunk, as strongly as the answers ask for. `prepare` fits them to
+    the optimum on the training split, by L-BFGS on all of it. A target
     without a question, or with one that was not in the training split, has the mean success over the concept's
     questions (over 7 of them, by quantiles of their effects): no average question, and no matter which of them the log
     shows most often.

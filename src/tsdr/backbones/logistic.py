@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
+from threadpoolctl import ThreadpoolController
 
 Floats = NDArray[np.float64]
-STRENGTHS = (0.1, 100.0)  # the weakest and the strongest shrinkage that answers may ask for
+STRENGTHS = (0.1, 1000.0)  # the weakest and the strongest shrinkage that answers may ask for
 ROUNDS = 4
 ROUGHLY, CLOSELY, EXACTLY = 2e-6, 2e-7, 1e-11  # the slope, a row, at which a search ends
 
@@ -92,6 +94,12 @@ def fit_logistic(
     return effects, strength
 
 
+@cache
+def _blas() -> ThreadpoolController:
+    """What sets the threads of BLAS: it takes a while to find out which of them is loaded."""
+    return ThreadpoolController()
+
+
 def _by_index(index: NDArray[np.int64], values: Floats, size: int) -> Floats:
     return np.bincount(index, values, size).astype(np.float64)
 
@@ -122,11 +130,13 @@ def _minimised(
         slope = np.concatenate([term.sums(weight * (expit(logit) - correct)) for term in terms])
         return value / rows, (slope + ridge * effects) * scale / rows
 
-    found = minimize(
-        loss,
-        np.concatenate([start[term.name] for term in terms]) / scale,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": 1000, "maxcor": 20, "ftol": min(1e-12, tolerance**1.5), "gtol": tolerance},
-    )
+    # Products this thin gain nothing from a second thread of BLAS, and lose much to it where cores are shared.
+    with _blas().limit(limits=1, user_api="blas"):
+        found = minimize(
+            loss,
+            np.concatenate([start[term.name] for term in terms]) / scale,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 1000, "maxcor": 20, "ftol": min(1e-12, tolerance**1.5), "gtol": tolerance},
+        )
     return {term.name: part for term, part in zip(terms, np.split(found.x * scale, cuts), strict=True)}

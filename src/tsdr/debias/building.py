@@ -9,10 +9,10 @@ import torch
 from tsdr.backbones.contract import AnyBackbone, build_backbone
 from tsdr.debias.answers import AnswerLearner
 from tsdr.debias.fitted import FittedObjective
-from tsdr.debias.imputation import without_questions
+from tsdr.debias.imputation import Imputation, without_questions
 from tsdr.debias.objective import JointObjective
-from tsdr.debias.propensity import QuestionFrequency
-from tsdr.methods import NAIVE_OPTIONS, DebiasOptions
+from tsdr.debias.propensity import ConceptQuestions
+from tsdr.methods import COUNTS, NAIVE_OPTIONS, DebiasOptions
 from tsdr.sequences import Sequences
 from tsdr.training.options import TrainingOptions
 
@@ -29,11 +29,26 @@ def new_model(
     return model.to(training.torch_device())
 
 
-def imputation_model(backbone: str, model: AnyBackbone, debias: DebiasOptions) -> AnyBackbone | None:
-    """A fresh imputation model beside a backbone, if the options call for one."""
+def new_imputation(
+    backbone: str, model: AnyBackbone, train: Sequences, training: TrainingOptions, debias: DebiasOptions
+) -> Imputation | None:
+    """What imputes beside a backbone, if the options call for it: fitted to the training split, or yet to learn."""
     if not debias.imputing:
         return None
-    options = {**model.options, **(model.light_options if debias.light_imputation else {})}
+    device = training.torch_device()
+    learned = None if debias.imputation == "counts" else network_like(backbone, model, light=debias.light_imputation)
+    if learned is not None:
+        learned.to(device).prepare(replace(train, batch=without_questions(train.batch)))
+    fitted = []
+    if debias.imputation != "own":
+        fitted.append(build_backbone(COUNTS, n_concepts=model.n_concepts, n_questions=model.n_questions).to(device))
+        fitted[0].prepare(train)
+    return Imputation(fitted, learned)
+
+
+def network_like(backbone: str, model: AnyBackbone, *, light: bool) -> AnyBackbone:
+    """A second network of a backbone's kind, fresh, which knows concepts only: in its light size, if it has one."""
+    options = {**model.options, **(model.light_options if light else {})}
     return build_backbone(backbone, n_concepts=model.n_concepts, n_questions=1, **options)
 
 
@@ -43,14 +58,16 @@ def new_objective(
     options: Mapping[str, Any],
     training: TrainingOptions,
     debias: DebiasOptions,
+    held_out: Sequences | None = None,
 ) -> AnswerLearner:
-    """A fresh model, prepared on the training split, and the objective to train it by."""
+    """A fresh model, prepared on the training split, and the objective to train it by.
+
+    A targeted imputation goes by the answers of students that are `held_out` of training.
+    """
     model = new_model(backbone, train, options, training)
     model.prepare(train)
     if model.fits_itself and debias == NAIVE_OPTIONS:
         return FittedObjective(model, training)
-    imputation = imputation_model(backbone, model, debias)
-    if imputation is not None:
-        imputation.to(training.torch_device()).prepare(replace(train, batch=without_questions(train.batch)))
-    frequency = QuestionFrequency(train.batch, model.n_concepts, model.n_questions)
-    return JointObjective(model, debias, training, imputation, frequency)
+    imputation = new_imputation(backbone, model, train, training, debias)
+    questions = ConceptQuestions(train.batch, model.n_concepts, model.n_questions)
+    return JointObjective(model, debias, training, imputation, questions, held_out)

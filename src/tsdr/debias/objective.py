@@ -5,7 +5,8 @@ model, then the knowledge-tracing model minimises
 
     mean over observed steps of w e  +  α (mean over all cells of ê  -  mean over observed steps of w ê)
 
-with pseudo-answers and weights held fixed, the last term only if the correction's gradient is `full`.
+with pseudo-answers and weights held fixed, the last term only if the correction's gradient is `full`. Before each epoch
+the imputation models are targeted: stacked, and fitted to logged answers of students who did not teach them.
 """
 
 import copy
@@ -19,16 +20,18 @@ from torch.nn import Parameter
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tsdr.backbones.contract import AnyBackbone
+from tsdr.backbones.predicting import BATCH
 from tsdr.debias.answers import AnswerLearner
 from tsdr.debias.cells import draw_cells
-from tsdr.debias.imputation import imputation_losses, imputed_error, without_questions
-from tsdr.debias.propensity import Propensity, QuestionFrequency
+from tsdr.debias.imputation import Imputation, imputation_losses, imputed_error
+from tsdr.debias.propensity import ConceptQuestions, Propensity
 from tsdr.debias.smoothness import smoothness
+from tsdr.debias.stack import fit_stack
 from tsdr.debias.weights import clipped_ratio, density_ratio
 from tsdr.devices import device_of
 from tsdr.errors import InputError
 from tsdr.methods import DebiasOptions
-from tsdr.sequences import Batch
+from tsdr.sequences import UNKNOWN_QUESTION, Batch, Sequences
 from tsdr.training.learner import Learner
 from tsdr.training.options import TrainingOptions
 
@@ -39,7 +42,7 @@ IMPUTATION_DECAY, PROPENSITY_DECAY = 1e-4, 1e-3
 class AllCells:
     """Success logits, p̂ as it is used (w clipped) and ê, [B, T, C] each; ê is 0 where nothing is imputed.
 
-    `step` is the mean squared step of the imputation model's states, if there is such a model.
+    `step` is the mean squared step of the learned imputation model's states, if there is such a model.
     """
 
     logits: Tensor
@@ -51,7 +54,9 @@ class AllCells:
 class JointObjective(AnswerLearner):
     """Learns a backbone from a selected log, with the propensity and imputation models that its options call for.
 
-    The imputation model is handed in; it answers for concepts, and is moved by this objective alone.
+    What imputes is handed in, and its learned model is moved by this objective alone. So are the questions of the
+    concepts, which weights and cells may go by, and the students whose answers the imputation is targeted with, who
+    must not be among those that are learned from.
     """
 
     def __init__(
@@ -59,15 +64,18 @@ class JointObjective(AnswerLearner):
         model: AnyBackbone,
         options: DebiasOptions,
         training: TrainingOptions,
-        imputation: AnyBackbone | None = None,
-        frequency: QuestionFrequency | None = None,
+        imputation: Imputation | None = None,
+        questions: ConceptQuestions | None = None,
+        held_out: Sequences | None = None,
     ) -> None:
         if options.imputing and imputation is None:
             raise InputError("a method that imputes needs an imputation model beside the backbone")
-        if options.weights != "off" and options.by_question and frequency is None:
-            raise InputError("weights by question need the questions' frequency in the training split")
+        if options.imputing and options.targeted and held_out is None:
+            raise InputError("to target the imputation takes students who are not learned from")
+        if options.needs_questions and questions is None:
+            raise InputError("weights by question, and cells at questions, need the questions of the training split")
         self.options, self.training, self.imputation = options, training, imputation
-        self.frequency = frequency if options.by_question else None
+        self.questions, self.held_out = questions, held_out
         self.propensity: Propensity | None = None
         self.reference: AnyBackbone | None = None
         serves_summary = {id(parameter) for parameter in model.summary_parameters()}
@@ -75,8 +83,8 @@ class JointObjective(AnswerLearner):
         rate = training.learning_rate
         optimisers = {"model": _adam([(learned, training.weight_decay)], rate)}
         auxiliary: list[tuple[list[Parameter], float]] = []
-        if imputation is not None:
-            auxiliary.append((list(imputation.parameters()), IMPUTATION_DECAY))
+        if imputation is not None and imputation.learned is not None:
+            auxiliary.append((list(imputation.learned.parameters()), IMPUTATION_DECAY))
         if options.weights != "off":
             self.propensity = Propensity(_summary_size(model), model.n_concepts, options.propensity)
             self.propensity.to(device_of(model))
@@ -94,10 +102,30 @@ class JointObjective(AnswerLearner):
         if self.options.joint:
             return
         together = self.options.model_copy(update={"joint": True})
-        aside = JointObjective(copy.deepcopy(self.model), together, self.training, self.imputation, self.frequency)
+        beside = self.imputation, self.questions, self.held_out
+        aside = JointObjective(copy.deepcopy(self.model), together, self.training, *beside)
         for _ in range(self.options.warm_up):
             yield aside
         self.propensity, self.reference = aside.propensity, aside.model.eval()
+
+    @torch.no_grad()
+    def begin_epoch(self) -> None:
+        """Target the imputation: weights and models have learned since it was done last."""
+        if self.imputation is None or self.held_out is None or not self.options.targeted:
+            return
+        self.model.eval()
+        device, rows = device_of(self.model), []
+        for part in self.held_out.batches(BATCH):
+            batch = part.to(device)
+            scored, asked = batch.scored, (batch.concept[..., None], batch.question[..., None])
+            logits = self.imputation.logits(self.imputation.encode(batch), *asked).squeeze(2)
+            exposure = torch.ones_like(logits[..., 0])
+            if self.options.weighs("imputation"):
+                exposure = self._exposure(batch, self._state(batch, self.model.encode(batch)))
+            rows.append(tuple(of[scored] for of in (logits, batch.concept, batch.correct, exposure)))
+        logits, concept, correct, exposure = (torch.cat(column) for column in zip(*rows, strict=True))
+        weight = density_ratio(exposure, torch.ones_like(correct, dtype=torch.bool), self.options.clip, True).value
+        self.imputation.stack = fit_stack(logits, concept, correct, weight, self.model.n_concepts)
 
     def step(self, batch: Batch) -> float:
         """Update the imputation and the propensity model, then the backbone.
@@ -112,9 +140,9 @@ class JointObjective(AnswerLearner):
         inverse = equal if state is None else self._weights(batch, state)
         if self.options.joint and "auxiliary" in self.optimisers:
             loss = equal.new_zeros(())
-            if self.imputation is not None:
+            if self.imputation is not None and self.imputation.learned is not None:
                 weights = inverse if self.options.weighs("imputation") else equal
-                loss = loss + self._imputation_loss(self.imputation, batch, logits, weights)
+                loss = loss + self._imputation_loss(self.imputation.learned, batch, logits, weights)
             if self.propensity is not None and state is not None:
                 loss = loss + self.propensity.loss(state, batch.concept, scored, self.options.negatives)
             self.update("auxiliary", loss)
@@ -134,7 +162,7 @@ class JointObjective(AnswerLearner):
         """The backbone and those beside it."""
         models = {
             "model": self.model,
-            "imputation": self.imputation,
+            "imputation": None if self.imputation is None else self.imputation.learned,
             "propensity": self.propensity,
             "reference": self.reference,
         }
@@ -160,51 +188,69 @@ class JointObjective(AnswerLearner):
             propensity = 1 / (self.model.n_concepts * weight)
         if self.imputation is None:
             return AllCells(logits, propensity, torch.zeros_like(logits), None)
-        plain = without_questions(batch)
-        past = self.imputation.encode(plain)
+        past = self.imputation.encode(batch)
         imputed = imputed_error(logits, self.imputation.answer(past, every), self.options.imputation_loss)
-        step = smoothness(self.imputation, past, batch.scored, "all")
-        return AllCells(logits, propensity, imputed, float(step))
+        learned = self.imputation.learned
+        step = None if learned is None else float(smoothness(learned, past[-1], batch.scored, "all"))
+        return AllCells(logits, propensity, imputed, step)
 
     def _imputation_loss(self, model: AnyBackbone, batch: Batch, logits: Tensor, weights: Tensor) -> Tensor:
+        assert self.imputation is not None
         scored = batch.scored
         model.train()
-        plain = without_questions(batch)
-        history, imputation = model.follow(plain)
-        losses = imputation_losses(imputation, logits, batch.correct, self.options.imputation_loss)
-        loss = (weights * losses).sum() / scored.sum().clamp(min=1) + model.penalty(plain)
+        lesson = self.imputation.lesson(batch)
+        history, imputation = model.follow(lesson)
+        losses = imputation_losses(imputation, logits, lesson.correct, self.options.imputation_loss)
+        loss = (weights * losses).sum() / scored.sum().clamp(min=1) + model.penalty(lesson)
         if self.options.smooth == "imputation":
             loss = loss + self.options.smoothness * smoothness(model, history, scored, self.options.cells)
         return loss
 
-    def _imputed(self, teacher: AnyBackbone, batch: Batch, history: object, weights: Tensor) -> Tensor:
+    def _imputed(self, imputation: Imputation, batch: Batch, history: object, weights: Tensor) -> Tensor:
         """mean ê over all cells, less, with the full gradient, the mean of w ê over observed steps."""
         kind = self.options.imputation_loss
         scored = batch.scored
         cells = draw_cells(scored, self.model.n_concepts, self.options.cells)
-        observed = batch.concept[..., None]
-        teacher.eval()
-        with torch.no_grad():
-            past = teacher.encode(without_questions(batch))
-            imputation = teacher.answer(past, cells.concept, steps=cells.steps)
-            at_observed = teacher.answer(past, observed) if self.options.correction == "full" else None
-        mean = cells.mean(imputed_error(self.model.answer(history, cells.concept, steps=cells.steps), imputation, kind))
-        if at_observed is None:
+        question, asked = self._questions(cells.concept)
+        past = imputation.encode(batch)
+        pseudo = imputation.answer(past, cells.concept, question, cells.steps)
+        logits = self.model.answer(history, cells.concept, asked, cells.steps)
+        mean = cells.mean(imputed_error(logits, pseudo, kind))
+        if self.options.correction == "stopped":
             return mean
-        imputed = imputed_error(self.model.answer(history, observed), at_observed, kind).squeeze(-1)
+        observed = batch.concept[..., None]
+        pseudo = imputation.answer(past, observed)
+        imputed = imputed_error(self.model.answer(history, observed), pseudo, kind).squeeze(-1)
         return mean - (weights * imputed).sum() / scored.sum().clamp(min=1)
+
+    def _questions(self, concept: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Questions of concepts, drawn evenly, that imputation answers for; and those that the backbone is asked.
+
+        Asked for the concept, the backbone learns the mean over its questions.
+        """
+        if self.options.ask == "concept":
+            return None, None
+        assert self.questions is not None
+        question = self.questions.draw(concept)
+        if self.options.ask == "question":
+            return question, question
+        return question, question.where(torch.rand(question.shape, device=question.device) < 0.5, UNKNOWN_QUESTION)
 
     @torch.no_grad()
     def _weights(self, batch: Batch, state: Tensor) -> Tensor:
         """w [B, T], 0 at steps that are not scored, from the state that the propensity model reads."""
+        exposure = self._exposure(batch, state)
+        return density_ratio(exposure, batch.scored, self.options.clip, self.options.self_normalise).value
+
+    def _exposure(self, batch: Batch, state: Tensor) -> Tensor:
+        """|C| p̂ [B, T] of what was logged: known, or as the propensity model has it."""
+        if batch.exposure is not None:
+            return batch.exposure
         assert self.propensity is not None
-        propensity = self.propensity(state, batch.concept)
-        if self.frequency is not None:
-            propensity = propensity * self.frequency(batch.concept, batch.question)
-        options = self.options
-        return density_ratio(
-            propensity, self.model.n_concepts, batch.scored, options.clip, options.self_normalise
-        ).value
+        exposure = self.model.n_concepts * self.propensity(state, batch.concept)
+        if self.options.by_question and self.questions is not None:
+            exposure = exposure * self.questions.frequency(batch.concept, batch.question)
+        return exposure
 
     def _state(self, batch: Batch, history: object) -> Tensor:
         """What the propensity model reads: the summary by the backbone, or by the one that it was frozen with."""

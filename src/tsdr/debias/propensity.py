@@ -91,7 +91,7 @@ class ConceptQuestions:
         return torch.where(pairs[place] == pair, relative[place], 1.0)
 
     def draw(self, concept: Tensor) -> Tensor:
-        """A question of each concept, drawn evenly from all of its questions; none (-1) of one that was never logged."""
+        """A question of each concept, drawn evenly from those that it has; -1, none, where it was never logged."""
         pairs, number = self.pairs.to(concept.device), self.number.to(concept.device)
         first = number.cumsum(0) - number
         place = first[concept] + (torch.rand(concept.shape, device=concept.device) * number[concept]).long()

@@ -1,13 +1,13 @@
 """Targeting: imputation models put together so that they are right about logged answers that they did not learn from.
 
-On the logit scale, z = Σ_k a_k z_k + b + b_c with z_k the logits of the models and b_c shrunk, fitted by weighted logistic
-regression on the logged answers of students who did not teach the models. Its score equations are
+On the logit scale, z = Σ_k a_k z_k + b + b_c with z_k the logits of the models and b_c shrunk, fitted by weighted
+logistic regression on the logged answers of students who did not teach the models. Its score equations are
 
     Σ w (r - σ(z)) z_k = 0,    Σ w (r - σ(z)) = 0    and, up to shrinkage, the same concept by concept.
 
-If the weights w = 1 / (|C| p̂) are right, a weighted sum over logged answers has the expectation of the sum over all cells:
-the mean of σ(z) over ALL cells is then right along these directions, however wrong the z_k are. If one z_k is right, the
-fit finds a_k = 1 and the others 0, whatever the weights are.
+If the weights w = 1 / (|C| p̂) are right, a weighted sum over logged answers has the expectation of the sum over all
+cells: the mean of σ(z) over ALL cells is then right along these directions, however wrong the z_k are. If one z_k is
+right, the fit finds a_k = 1 and the others 0, whatever the weights are.
 """
 
 from dataclasses import dataclass
@@ -40,15 +40,19 @@ class Stack:
 
 
 def fit_stack(logits: Tensor, concept: Tensor, correct: Tensor, weight: Tensor, n_concepts: int) -> Stack:
-    """Fit to logged answers, a row each: logits [N, K] of the models, concept, answer and weight [N]."""
+    """Fit to logged answers, a row each: logits [N, K] of the models, concept, answer and weight [N].
+
+    Weights are scaled to sum to the effective number of answers: uneven ones tell less, and concepts are shrunk by that.
+    """
     if not len(correct):
         return Stack.mean_of(logits.shape[1], n_concepts)
-    of_models = logits.double().cpu().numpy()
+    of_models, weights = logits.double().cpu().numpy(), weight.double().cpu().numpy()
+    weights = weights * weights.sum() / (weights**2).sum()
     terms = [
         Term("slope", HARDLY, of_models),
         Term("bias", HARDLY, np.ones((len(of_models), 1))),
         Term("concept", 1.0, None, concept.cpu().numpy(), n_concepts, adaptive=True),
     ]
-    effects, _ = fit_logistic(terms, correct.cpu().numpy(), weight.double().cpu().numpy(), tolerance=EXACTLY)
+    effects, _ = fit_logistic(terms, correct.cpu().numpy(), weights, tolerance=EXACTLY)
     found = effects["slope"], effects["bias"] + effects["concept"]
     return Stack(*(torch.from_numpy(values).to(logits.dtype) for values in found))

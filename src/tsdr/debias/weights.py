@@ -33,15 +33,13 @@ def clipped_ratio(propensity: Tensor, clip: tuple[float, float]) -> Tensor:
     return (1 / (propensity.shape[-1] * propensity)).clamp(*clip)
 
 
-def density_ratio(
-    propensity: Tensor, n_concepts: int, scored: Tensor, clip: tuple[float, float], self_normalise: bool
-) -> Weights:
-    """w = 1 / (|C| p̂), clipped to `clip` and, if asked, divided by its mean over the scored steps.
+def density_ratio(exposure: Tensor, scored: Tensor, clip: tuple[float, float], self_normalise: bool) -> Weights:
+    """w = 1 / (|C| p̂) from the exposure |C| p̂, clipped to `clip` and, if asked, divided by its mean over scored steps.
 
     w is the density ratio of "every concept equally" to "the concept that was logged": about 1 on average, so it is
     w, not 1 / p̂, that is clipped.
     """
-    raw = 1 / (n_concepts * propensity)
+    raw = 1 / exposure
     weight = torch.where(scored, raw.clamp(*clip), 0.0)
     if self_normalise:
         weight = weight * scored.sum() / weight.sum().clamp(min=1e-12)

@@ -26,7 +26,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from tsdr.backbones.contract import AnyBackbone
 from tsdr.debias.building import new_objective
 from tsdr.debias.imputation import imputed_error, without_questions
-from tsdr.debias.propensity import QuestionFrequency
+from tsdr.debias.propensity import ConceptQuestions
 from tsdr.debias.weights import Weights, density_ratio
 from tsdr.devices import device_of
 from tsdr.diagnosis.findings import RiskEstimates
@@ -62,7 +62,7 @@ class LoggedErrors:
     def weights(self, clip: tuple[float, float]) -> Weights:
         """w = 1 / (|C| p̂), clipped, mean 1."""
         exposure = torch.from_numpy(self.exposure)
-        return density_ratio(exposure, 1, torch.ones_like(exposure, dtype=torch.bool), clip, self_normalise=True)
+        return density_ratio(exposure, torch.ones_like(exposure, dtype=torch.bool), clip, self_normalise=True)
 
     def risk(self, clip: tuple[float, float] = CLIP, seed: int = 0) -> RiskEstimates:
         """The three estimates from sums over each student's answers; the same seed draws the same students."""
@@ -102,7 +102,7 @@ class RiskEstimator:
 
     selection: SelectionModel
     imputation: AnyBackbone
-    frequency: QuestionFrequency
+    questions: ConceptQuestions
 
     @classmethod
     def fit(
@@ -130,8 +130,8 @@ class RiskEstimator:
             training,
             on_epoch=lambda epoch: on_stage(f"learning what unlogged answers would be, epoch {epoch.number}"),
         )
-        frequency = QuestionFrequency(train.batch, len(train.vocabulary.concepts), len(train.vocabulary.questions))
-        return cls(selection, objective.model.eval(), frequency)
+        questions = ConceptQuestions(train.batch, len(train.vocabulary.concepts), len(train.vocabulary.questions))
+        return cls(selection, objective.model.eval(), questions)
 
     @torch.no_grad()
     def logged_errors(self, model: AnyBackbone, held_out: Sequences, seed: int = 0) -> LoggedErrors:
@@ -182,7 +182,7 @@ class RiskEstimator:
         every = self.selection(batch.to(device_of(self.selection))).cpu()
         concept, question = batch.concept[scored], batch.question[scored]
         propensity = every.gather(1, concept[:, None]).squeeze(1).exp()
-        return self.selection.n_concepts * propensity * self.frequency(concept, question)
+        return self.selection.n_concepts * propensity * self.questions.frequency(concept, question)
 
 
 def _targets(scored: Tensor, n_concepts: int, generator: torch.Generator) -> Tensor:

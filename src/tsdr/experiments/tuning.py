@@ -52,7 +52,8 @@ def tune(
     study = _open(storage, training.seed, f"tsdr {backbone}", about)
 
     def measure(trial: "Trial") -> float:
-        objective = new_objective(backbone, train, options, training, _method(_suggest(trial)).options())
+        debias = _method(_suggest(trial)).options()
+        objective = new_objective(backbone, train, options, training, debias, held_out)
         value = fit(objective, train, held_out, training)[-1].best_score
         on_trial(trial.number, _method(trial.params), value)
         return value

@@ -89,7 +89,8 @@ def objective_of(
 ) -> tuple[AnswerLearner, Sequences, Sequences]:
     """What a trial learns by, and the sequences that it learns from."""
     if trial.debias is not None:
-        return new_objective(trial.backbone, train, trial.options, trial.training, trial.debias), train, validation
+        how = trial.backbone, train, trial.options, trial.training, trial.debias
+        return new_objective(*how, validation), train, validation
     assert truth is not None
     model = new_model(trial.backbone, train, trial.options, trial.training)
     model.prepare(train)

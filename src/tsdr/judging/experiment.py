@@ -11,9 +11,9 @@ from tsdr.diagnosis.offpolicy import RiskEstimator
 from tsdr.errors import InputError
 from tsdr.judging.baselines import LIMITS, MEANS
 from tsdr.log import Log
-from tsdr.methods import BASELINE, NAIVE, NAIVE_OPTIONS, RANDOM_EXPOSURE, REGULARISED, DebiasOptions, Method
+from tsdr.methods import BASELINE, COUNTS, NAIVE, NAIVE_OPTIONS, RANDOM_EXPOSURE, REGULARISED, DebiasOptions, Method
 from tsdr.records.folder import RecordFolder
-from tsdr.records.run import COUNTS, Run
+from tsdr.records.run import Run
 from tsdr.sequences import Folds, Sequences
 from tsdr.simulator import Simulation, Truth
 from tsdr.training.options import TrainingOptions

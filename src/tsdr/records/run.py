@@ -16,7 +16,6 @@ _SELECTED = re.compile(r"(?P<log>.+)-gamma(?P<gamma>\d+(?:\.\d+)?)(?:-(?P<sizes>
 _SIMULATED = "simulated"
 # So many epochs are trained where it is their cost that is measured: too few to say how good a model is.
 TIMED_EPOCHS = 3
-COUNTS = "counts"  # the backbone that any other one has to beat
 LIMIT = "limit"  # the baseline that is the best possible predictor at the history that models see
 ESTIMATED = ("estimated_snips", "estimated_dr")  # metrics that rest on models of the log's selection
 

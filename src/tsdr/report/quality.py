@@ -7,12 +7,12 @@ from rich.console import Console
 from rich.table import Table
 
 from tsdr.diagnosis.findings import RESTS_ON
-from tsdr.methods import BASELINE, NAIVE, ORACLE, Method
+from tsdr.methods import BASELINE, COUNTS, NAIVE, ORACLE, Method
 from tsdr.metrics import METRICS
 from tsdr.records.changes import Change, change, corrected
 from tsdr.records.collection import on_common_folds
 from tsdr.records.gap import GapShare, gap_share
-from tsdr.records.run import COUNTS, ESTIMATED, LIMIT, Record
+from tsdr.records.run import ESTIMATED, LIMIT, Record
 
 TRUE_METRICS = ("true_bce", "true_rmse", "true_auc")
 CHANGED = ("auc", "log_loss", "true_bce", "true_auc", *ESTIMATED)

@@ -56,7 +56,7 @@ class Learner(ABC):
         """Learners that are trained for an epoch each, one after the other, before the first epoch of this one."""
         yield from ()
 
-    def begin_epoch(self) -> None:
+    def begin_epoch(self) -> None:  # noqa: B027  (most have nothing to do)
         """Whatever is done before each pass over the training students."""
 
     def update(self, name: str, loss: Tensor) -> None:
