@@ -37,7 +37,7 @@ class DebiasOptions(BaseModel):
     )
     imputing: bool = Field(default=True, description="add the imputed errors of all cells")
     imputation: Literal["own", "counts", "both"] = Field(
-        default="both", description="who imputes: a second network of the backbone's kind, counts, or both"
+        default="counts", description="who imputes: a second network of the backbone's kind, counts, or both"
     )
     targeted: bool = Field(
         default=True, description="fit the imputation models, stacked, to logged answers that did not teach them"
@@ -49,7 +49,7 @@ class DebiasOptions(BaseModel):
     smoothness: NonNegativeFloat = Field(
         default=2.0, description="λ, the weight of the mean squared step of the states"
     )
-    alpha: NonNegativeFloat = Field(default=3.0, description="α, the weight of the imputed errors")
+    alpha: NonNegativeFloat = Field(default=10.0, description="α, the weight of the imputed errors")
     cells: PositiveInt | Literal["all"] = Field(
         default=10, description="cells drawn from a sequence for the imputed mean"
     )
@@ -70,6 +70,12 @@ class DebiasOptions(BaseModel):
     )
     light_imputation: bool = Field(
         default=True, description="build the imputation model in the backbone's light size, if it has one"
+    )
+    propensities: Literal["estimated", "true", "wrong"] = Field(
+        default="estimated", description="learned; or, of a simulated log, known, or known and turned upside down"
+    )
+    crippled: bool = Field(
+        default=False, description="let what imputes learn from shuffled answers, and be too sure by a logit"
     )
     joint: bool = Field(default=True, description="train the auxiliary models along, or first and then freeze them")
     warm_up: PositiveInt = Field(default=10, description="epochs of the auxiliary models before they are frozen")
@@ -92,7 +98,7 @@ class DebiasOptions(BaseModel):
 
 
 # Imputation by a second network of the backbone's kind, as it is.
-_BY_OWN = {"imputation": "own", "targeted": False, "ask": "concept"}
+_BY_OWN = {"imputation": "own", "targeted": False, "ask": "concept", "alpha": 3.0}
 # Weights on the backbone's own errors: of concepts alone, as in the paper, and mild. Wide ones cost ipw more than they
 # bring.
 _ON_ERRORS = {"by_question": False, "clip": (0.5, 2.0)}
@@ -102,6 +108,21 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "eib": {"weights": "off", "smooth": "off", **_BY_OWN},
     "dr": {"weights": "both", "smooth": "off", **_BY_OWN, **_ON_ERRORS},
     "tsdr-own": _BY_OWN,
+    # As the paper's equations have it: its loss of the imputation model, weights on both models, the whole correction.
+    "tsdr-paper": {
+        **_BY_OWN,
+        "weights": "both",
+        "by_question": False,
+        "clip": (0.01, 100.0),
+        "self_normalise": False,
+        "correction": "full",
+        "alpha": 1.0,
+        "cells": "all",
+        "negatives": "all",
+        "imputation_loss": "squared-error-of-errors",
+        "light_imputation": False,
+        "smoothness": 1.0,
+    },
     "tsdr-unweighted": {"weights": "off"},
     "tsdr": {},
 }
@@ -145,6 +166,14 @@ class Method:
             name, tuple((option, tuple(values.split("|")) if equals else ()) for option, equals, values in parts)
         )
 
+    @classmethod
+    def formerly(cls, text: str) -> "Method":
+        """What is written in a record from before anything but a network of the backbone's kind could impute."""
+        former = cls.written(text)
+        if former.name == UNWEIGHTED.name:
+            return cls(OWN.name, (("weights", ("off",)), *former.changes))
+        return cls(OWN.name, former.changes) if former.name == TSDR.name else former
+
     def __str__(self) -> str:
         return ":".join([self.name, *(f"{option}={'|'.join(values)}" for option, values in self.changes)])
 
@@ -157,11 +186,6 @@ class Method:
     def tuned(self) -> tuple[str, ...]:
         """The options that have several values to choose from."""
         return tuple(option for option, values in self.changes if len(values) > 1)
-
-    @property
-    def tunes_smoothness(self) -> bool:
-        """Whether it is tsdr with nothing changed but λ, chosen from several."""
-        return self.name == "tsdr" and len(self.changes) == 1 and self.tuned == ("smoothness",)
 
     def options(self) -> DebiasOptions:
         """The options of a method that leaves no choice; one that does, or needs the truth, is for comparisons only."""
@@ -198,6 +222,7 @@ class Method:
 
 
 NAIVE, TSDR, UNWEIGHTED = Method("naive"), Method("tsdr"), Method("tsdr-unweighted")
+OWN, PAPER = Method("tsdr-own"), Method("tsdr-paper")
 ORACLE, BASELINE = Method(RANDOM_EXPOSURE), Method(_BASELINE)
 MethodField = Annotated[
     Method,

@@ -5,16 +5,14 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from tsdr.methods import TSDR, DebiasOptions, Method
+from tsdr.methods import OWN, Method
 
 BACKBONES = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt")
 GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.999)
 LAMBDAS = (0.1, 0.3, 0.5, 0.7, 1.0, 2.0)
-# The steps of its ablation before the last, which is tsdr itself: auxiliary models frozen, then joint, then the
-# backbone kept smooth instead of the imputation model.
-ABLATION = tuple(
-    Method.parse(method) for method in ("tsdr:smooth=off:joint=false", "tsdr:smooth=off", "tsdr:smooth=kt")
-)
+# The steps of its ablation before the last, which is tsdr-own: auxiliary models frozen, then joint, then the backbone
+# kept smooth instead of the imputation model.
+ABLATION = tuple(Method.parse(f"{OWN}:{changes}") for changes in ("smooth=off:joint=false", "smooth=off", "smooth=kt"))
 # What it calls the data sets that can be prepared here.
 _NAMES = {
     "spanish": "Spanish",
@@ -30,11 +28,11 @@ _NAMES = {
 }
 
 
-def tsdr_with(lambdas: Sequence[float]) -> Method:
-    """tsdr with λ chosen on the validation students of each fold; plain `tsdr` if there is only its default."""
-    if tuple(lambdas) == (DebiasOptions().smoothness,):
-        return TSDR
-    return Method("tsdr", (("smoothness", tuple(f"{value:g}" for value in lambdas)),))
+def with_lambda(method: Method, lambdas: Sequence[float]) -> Method:
+    """A method with λ chosen on the validation students of each fold; as it is if there is only its default."""
+    if tuple(lambdas) == (method.options().smoothness,):
+        return method
+    return Method(method.name, (("smoothness", tuple(f"{value:g}" for value in lambdas)),))
 
 
 def paper_numbers() -> dict[str, Any]:

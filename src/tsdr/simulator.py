@@ -102,21 +102,31 @@ class Truth:
         """The question-level truth: the chance of a right answer to a question of the bank at a given mastery."""
         return success_probability(mastery, self.bank.difficulty[question], self.population)
 
+    def answers_of(self, log: Log) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The question, by its place in the bank, and the correctness of each answer, [students, answers] each."""
+        columns = self._coded(log, pl.int_range(pl.len()).over("student").alias("step"), pl.col("correct"))
+        found = np.zeros((2, len(self.student), int(self.length.max())), np.int64)
+        student, step = columns["student"].to_numpy(), columns["step"].to_numpy()
+        for of, name in zip(found, ("question", "correct"), strict=True):
+            of[student, step] = columns[name].to_numpy()
+        return found[0], found[1]
+
+    def _coded(self, log: Log, *more: pl.Expr) -> pl.DataFrame:
+        """The answers of a log, students and questions by their places, with more columns."""
+        index = {
+            "student": {name: i for i, name in enumerate(self.student.tolist())},
+            "question": {name: i for i, name in enumerate(self.bank.question.tolist())},
+        }
+        coded = (pl.col(name).replace_strict(of, return_dtype=pl.Int64) for name, of in index.items())
+        return log.answered.select(*coded, *more)
+
     def of_answers(self, log: Log) -> Floats:
         """The true success probability of every answer of the log, at the very question that was asked.
 
         A mastery is known from where it started and how many right answers the concept has had since.
         """
-        index = {
-            "student": {name: i for i, name in enumerate(self.student.tolist())},
-            "question": {name: i for i, name in enumerate(self.bank.question.tolist())},
-        }
         right_before = pl.col("correct").cum_sum().over("student", "concept") - pl.col("correct")
-        columns = log.answered.select(
-            pl.col("student").replace_strict(index["student"], return_dtype=pl.Int64),
-            pl.col("question").replace_strict(index["question"], return_dtype=pl.Int64),
-            right_before.cast(pl.Int64).alias("right"),
-        )
+        columns = self._coded(log, right_before.cast(pl.Int64).alias("right"))
         student, question, right = (columns[name].to_numpy() for name in ("student", "question", "right"))
         start = self.initial_mastery[student, self.bank.concept[question]]
         return self.success(1 - (1 - start) * (1 - self.population.learning_rate) ** right, question)
@@ -135,6 +145,34 @@ class Simulation:
         """Answers and skipped offers in one log, as a platform that records both would have it."""
         answers = self.log.frame.with_columns(skipped=pl.lit(False))
         return Log(pl.concat([answers, self.skipped.frame]))
+
+    def exposure(self) -> NDArray[np.float32]:
+        """How likely the question of each answer was to be logged there, [students, answers], padded with 1.
+
+        Relative to an even choice of a concept, and of a question within it. Worked out by going through the log once
+        more: what was offered depends on the answers before, and what was skipped on mastery.
+        """
+        truth, bank, options = self.truth, self.truth.bank, self.options
+        recommender = options["recommender"] and Recommender.model_validate(options["recommender"])
+        skipping = (options[name] for name in ("gamma", "too_hard", "too_easy"))
+        policy = _Policy(bank, truth.population, recommender, *skipping)
+        question, correct = truth.answers_of(self.log)
+        even = len(truth.concept) * np.bincount(bank.concept)[bank.concept]
+        found = np.ones(question.shape, np.float32)
+        mastery = truth.initial_mastery.copy()
+        right, wrong = np.zeros_like(mastery), np.zeros_like(mastery)
+        for step in range(question.shape[1]):
+            student = np.flatnonzero(truth.length > step)
+            asked, answer = question[student, step], correct[student, step]
+            success = success_probability(mastery[student][:, bank.concept], bank.difficulty, truth.population)
+            offer = policy.offer(success, right[student], wrong[student])
+            logged = policy.logged(offer, policy.skip(success))
+            found[student, step] = (logged * even)[np.arange(len(student)), asked]
+            concept = bank.concept[asked]
+            right[student, concept] += answer
+            wrong[student, concept] += 1 - answer
+            mastery[student, concept] += answer * truth.population.learning_rate * (1 - mastery[student, concept])
+        return found
 
     def write(self, folder: str | Path) -> None:
         """Write `log.parquet`, `skipped.parquet`, `truth.npz` and `options.json`: same seed, same bytes."""
@@ -317,15 +355,14 @@ class _Policy:
         return skip_probability(success, self.gamma, self.too_hard, self.too_easy)
 
     def logged(self, offer: Floats, skip: Floats) -> Floats:
-        """The chance that each concept is the one answered, as first offer or as the one after a skip.
+        """The chance that each question is the one answered, as first offer or as the one after a skip.
 
         A question q is answered if it is offered and not skipped, or if another one, q', is skipped and q is
         drawn from what is left: offer(q) Σ over q' ≠ q of offer(q') skip(q') / (1 - offer(q')).
         """
         turned_down = offer * skip
         passed_on = turned_down / np.maximum(1 - offer, np.finfo(float).tiny)
-        answered = offer - turned_down + offer * (passed_on.sum(axis=1, keepdims=True) - passed_on)
-        return self.bank.by_concept(answered)
+        return offer - turned_down + offer * (passed_on.sum(axis=1, keepdims=True) - passed_on)
 
 
 class _Cohort:
@@ -359,7 +396,7 @@ class _Cohort:
             offer = policy.offer(success, right[:active], wrong[:active])
             skip = policy.skip(success)
             chances[step, :active] = bank.by_concept(success) / questions_of
-            logged[step, :active] = policy.logged(offer, skip)
+            logged[step, :active] = bank.by_concept(policy.logged(offer, skip))
 
             cumulative = offer.cumsum(axis=1)
             first = _draw(cumulative, self.rng.random(active))

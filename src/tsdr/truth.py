@@ -1,6 +1,7 @@
 """What is known to be true of a log that was selected by a known policy, at the steps of its sequences."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from tsdr.errors import InputError
 from tsdr.sequences import Sequences
-from tsdr.simulator import Truth
+from tsdr.simulator import Simulation, Truth
 
 
 class KnownSuccess(Protocol):
@@ -40,6 +41,15 @@ def true_probability(sequences: Sequences, truth: KnownSuccess) -> Tensor:
 def true_propensity(sequences: Sequences, truth: Truth) -> Tensor:
     """The true chance that a concept is the one logged at a step, [sequences, steps, concepts]."""
     return _at_steps(truth.propensity, sequences, truth)
+
+
+def with_known_exposure(sequences: Sequences, simulation: Simulation, *, upside_down: bool = False) -> Sequences:
+    """Sequences whose batches say how likely what was logged was to be; or, upside down, the opposite of it."""
+    row = {str(name): i for i, name in enumerate(simulation.truth.student)}
+    student = np.array([row[name] for name in sequences.student], dtype=np.int64)
+    exposure = torch.from_numpy(simulation.exposure()[student[:, None], sequences.position.numpy()])
+    known = 1 / exposure if upside_down else exposure
+    return replace(sequences, batch=replace(sequences.batch, exposure=known))
 
 
 def _at_steps(values: NDArray[np.float32], sequences: Sequences, truth: KnownSuccess) -> Tensor:

@@ -48,7 +48,7 @@ def test_the_tuned_method_can_be_given_back(sequences: Sequences, tmp_path: Path
     search(sequences, tmp_path, 2, seen)
     options = options_of(seen[1])
     assert options.clip[0] * options.clip[1] == pytest.approx(1, rel=0.01)
-    assert 0.05 <= options.smoothness <= 10
+    assert 1 <= options.alpha <= 30
 
 
 def test_a_storage_of_another_search_is_refused(sequences: Sequences, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 import tsdr
 from conftest import random_batch
 from tsdr import Batch, Sequences, TrainingOptions, build_backbone
+from tsdr.debias.imputation import Imputation
 from tsdr.debias.objective import JointObjective
 from tsdr.methods import NAIVE_OPTIONS, options_of
 from tsdr.training.learner import Learner
@@ -80,7 +81,8 @@ def test_gradients_can_be_changed_when_they_are_complete_and_not_yet_applied() -
     """What a cluster needs to average them: every optimiser once a batch, all of its gradients there."""
     torch.manual_seed(0)
     model, imputation = (build_backbone("dkt", n_concepts=11, n_questions=13, d=8) for _ in range(2))
-    learner = JointObjective(model, options_of("tsdr", by_question=False), TRAINING, imputation)
+    options = options_of("tsdr-own", by_question=False)
+    learner = JointObjective(model, options, TRAINING, Imputation([], imputation))
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     seen: list[Optimizer] = []
 

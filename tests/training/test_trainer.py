@@ -108,7 +108,7 @@ def test_training_stops_by_log_loss_unless_told_otherwise(sequences: Sequences) 
     assert epochs[-1].best_score == best
     by_auc = TrainingOptions(device="cpu", stop_by="auc")
     assert "stop_by" not in by_auc.settings(), "records of the paper's rule are called what they were"
-    assert TrainingOptions(device="cpu").settings()["stop_by"] == "log_loss"
+    assert TrainingOptions(device="cpu").settings()["stop_by"] == "loss"
 
 
 def test_the_same_seed_gives_the_same_model(sequences: Sequences) -> None:

@@ -11,6 +11,7 @@ from tsdr.defaults import FOLDS, SEED
 from tsdr.errors import InputError
 from tsdr.experiments.studies import STUDIES
 from tsdr.paper import BACKBONES, LAMBDAS
+from tsdr.training.options import StopBy
 
 if TYPE_CHECKING:
     from tsdr.experiments.engines import Engine
@@ -43,8 +44,11 @@ def reproduce_command(
     folds: Annotated[int, typer.Option(min=2)] = FOLDS,
     seeds: Annotated[str, typer.Option(help="Of folds, training and simulator; separated by commas.")] = str(SEED),
     lambdas: Annotated[
-        str, typer.Option(help="Of several, each fold takes the one that is best on its validation students.")
+        str, typer.Option(help="Where a study has λ: of several, each fold takes its validation students' best.")
     ] = ",".join(f"{value:g}" for value in LAMBDAS),
+    stop_by: Annotated[
+        StopBy, typer.Option(help="What stops the training; the paper's is the validation students' AUC.")
+    ] = "auc",
     engine: Annotated[EngineName, typer.Option(help="Where to compute.")] = "processes",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores if left out.")] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster; one on this machine if left out.")] = None,
@@ -74,6 +78,7 @@ def reproduce_command(
             records,
             folds=folds,
             seeds=_numbers("--seeds", seeds, int),
+            stop_by=stop_by,
         )
     )
     if (engine == "processes" and address) or (engine == "ray" and workers):

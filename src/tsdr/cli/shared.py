@@ -31,7 +31,10 @@ ConceptSeparator = Annotated[
 BackboneName = Annotated[str, typer.Option(help=f"One of {', '.join(BACKBONES)}, or one of your own.")]
 Size = Annotated[str | None, typer.Option(help="paper or light; the backbone's default if left out.")]
 Window = Annotated[int, typer.Option(min=2, help="How many of a student's latest answers are used.")]
-Stopping = Annotated[StopBy, typer.Option(help="What of the validation students' answers stops the training.")]
+Stopping = Annotated[
+    StopBy,
+    typer.Option(help="What stops the training: the validation students' AUC, or the loss on them."),
+]
 DeviceName = Annotated[Device, typer.Option(help="Where to compute.")]
 Minimum = Annotated[int, typer.Option(min=2, help="Students with fewer answers are left out.")]
 Separator = Annotated[

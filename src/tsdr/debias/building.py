@@ -8,13 +8,18 @@ import torch
 
 from tsdr.backbones.contract import AnyBackbone, build_backbone
 from tsdr.debias.answers import AnswerLearner
+from tsdr.debias.crippled import CrippledImputation, shuffled
 from tsdr.debias.fitted import FittedObjective
 from tsdr.debias.imputation import Imputation, without_questions
 from tsdr.debias.objective import JointObjective
 from tsdr.debias.propensity import ConceptQuestions
+from tsdr.debias.stack import Unseen
+from tsdr.errors import InputError
 from tsdr.methods import COUNTS, NAIVE_OPTIONS, DebiasOptions
-from tsdr.sequences import Sequences
+from tsdr.sequences import Folds, Sequences
 from tsdr.training.options import TrainingOptions
+
+CROSS_FITS, FEWEST_TO_CROSS_FIT = 5, 50
 
 
 def new_model(
@@ -31,19 +36,33 @@ def new_model(
 
 def new_imputation(
     backbone: str, model: AnyBackbone, train: Sequences, training: TrainingOptions, debias: DebiasOptions
-) -> Imputation | None:
-    """What imputes beside a backbone, if the options call for it: fitted to the training split, or yet to learn."""
-    if not debias.imputing:
-        return None
-    device = training.torch_device()
-    learned = None if debias.imputation == "counts" else network_like(backbone, model, light=debias.light_imputation)
-    if learned is not None:
-        learned.to(device).prepare(replace(train, batch=without_questions(train.batch)))
-    fitted = []
-    if debias.imputation != "own":
-        fitted.append(build_backbone(COUNTS, n_concepts=model.n_concepts, n_questions=model.n_questions).to(device))
-        fitted[0].prepare(train)
-    return Imputation(fitted, learned)
+) -> Imputation:
+    """What imputes beside a backbone, as the options have it: fitted to the training split, or yet to learn."""
+    learned = None
+    if debias.imputation != "counts":
+        learned = network_like(backbone, model, light=debias.light_imputation).to(training.torch_device())
+        learned.prepare(replace(train, batch=without_questions(train.batch)))
+    fitted = [] if debias.imputation == "own" else [_fitted_counts(train, training, debias)]
+    return CrippledImputation(fitted, learned) if debias.crippled else Imputation(fitted, learned)
+
+
+@torch.no_grad()
+def cross_fitted(train: Sequences, training: TrainingOptions, debias: DebiasOptions) -> Unseen:
+    """The training students, with what `counts` says of their answers if it is fitted without them, fold by fold."""
+    logits = torch.zeros(*train.batch.mask.shape, 1)
+    row = {student: number for number, student in enumerate(train.student)}
+    for split in Folds.by_student(train.student, CROSS_FITS, validation=0, seed=training.seed).splits:
+        fitted = [_fitted_counts(train.select(split.train), training, debias)]
+        imputation = CrippledImputation(fitted) if debias.crippled else Imputation(fitted)
+        rows = torch.tensor([row[student] for student in split.test])
+        logits[rows] = imputation.of_observed(train.batch_of(rows).to(training.torch_device())).cpu()
+    return Unseen(train, logits)
+
+
+def _fitted_counts(train: Sequences, training: TrainingOptions, debias: DebiasOptions) -> AnyBackbone:
+    model = new_model(COUNTS, train, {}, training)
+    model.prepare(replace(train, batch=shuffled(train.batch)) if debias.crippled else train)
+    return model
 
 
 def network_like(backbone: str, model: AnyBackbone, *, light: bool) -> AnyBackbone:
@@ -62,12 +81,20 @@ def new_objective(
 ) -> AnswerLearner:
     """A fresh model, prepared on the training split, and the objective to train it by.
 
-    A targeted imputation goes by the answers of students that are `held_out` of training.
+    A targeted imputation goes by the answers of students that are `held_out` of training and, where it is by `counts`
+    alone, of the training students, too, by fits without them.
     """
+    if debias.propensities != "estimated" and train.batch.exposure is None:
+        raise InputError(f"propensities={debias.propensities} takes a simulated log: of no other are they known")
     model = new_model(backbone, train, options, training)
     model.prepare(train)
     if model.fits_itself and debias == NAIVE_OPTIONS:
         return FittedObjective(model, training)
-    imputation = new_imputation(backbone, model, train, training, debias)
+    imputation, unseen = None, []
+    if debias.imputing:
+        imputation = new_imputation(backbone, model, train, training, debias)
+        unseen = [] if held_out is None else [Unseen(held_out)]
+        if debias.targeted and debias.imputation == "counts" and len(set(train.student)) >= FEWEST_TO_CROSS_FIT:
+            unseen.append(cross_fitted(train, training, debias))
     questions = ConceptQuestions(train.batch, model.n_concepts, model.n_questions)
-    return JointObjective(model, debias, training, imputation, questions, held_out)
+    return JointObjective(model, debias, training, imputation, questions, unseen)

@@ -58,6 +58,10 @@ class Imputation:
         ]
         return torch.stack(said, -1)
 
+    def of_observed(self, batch: Batch) -> Tensor:
+        """The logits [B, T, models] of each of the models for what was logged."""
+        return self.logits(self.encode(batch), batch.concept[..., None], batch.question[..., None]).squeeze(2)
+
     def answer(
         self, histories: Histories, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
     ) -> Tensor:

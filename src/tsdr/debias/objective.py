@@ -5,12 +5,12 @@ model, then the knowledge-tracing model minimises
 
     mean over observed steps of w e  +  α (mean over all cells of ê  -  mean over observed steps of w ê)
 
-with pseudo-answers and weights held fixed, the last term only if the correction's gradient is `full`. Before each epoch
-the imputation models are targeted: stacked, and fitted to logged answers of students who did not teach them.
+with pseudo-answers and weights held fixed, the last term only if the correction's gradient is `full`. Now and then the
+imputation models are targeted: stacked, and fitted to logged answers of students who did not teach them.
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from tsdr.debias.cells import draw_cells
 from tsdr.debias.imputation import Imputation, imputation_losses, imputed_error
 from tsdr.debias.propensity import ConceptQuestions, Propensity
 from tsdr.debias.smoothness import smoothness
-from tsdr.debias.stack import fit_stack
+from tsdr.debias.stack import Stack, Targeting, Unseen
 from tsdr.debias.weights import clipped_ratio, density_ratio
 from tsdr.devices import device_of
 from tsdr.errors import InputError
@@ -36,6 +36,7 @@ from tsdr.training.learner import Learner
 from tsdr.training.options import TrainingOptions
 
 IMPUTATION_DECAY, PROPENSITY_DECAY = 1e-4, 1e-3
+VALIDATION_CELLS = 40  # of a sequence
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,7 @@ class JointObjective(AnswerLearner):
     """Learns a backbone from a selected log, with the propensity and imputation models that its options call for.
 
     What imputes is handed in, and its learned model is moved by this objective alone. So are the questions of the
-    concepts, which weights and cells may go by, and the students whose answers the imputation is targeted with, who
-    must not be among those that are learned from.
+    concepts, which weights and cells may go by, and the students whose answers the imputation is targeted with.
     """
 
     def __init__(
@@ -66,18 +66,20 @@ class JointObjective(AnswerLearner):
         training: TrainingOptions,
         imputation: Imputation | None = None,
         questions: ConceptQuestions | None = None,
-        held_out: Sequences | None = None,
+        unseen: Sequence[Unseen] = (),
     ) -> None:
         if options.imputing and imputation is None:
             raise InputError("a method that imputes needs an imputation model beside the backbone")
-        if options.imputing and options.targeted and held_out is None:
+        if options.imputing and options.targeted and not unseen:
             raise InputError("to target the imputation takes students who are not learned from")
         if options.needs_questions and questions is None:
             raise InputError("weights by question, and cells at questions, need the questions of the training split")
         self.options, self.training, self.imputation = options, training, imputation
-        self.questions, self.held_out = questions, held_out
+        self.questions, self.unseen = questions, unseen
         self.propensity: Propensity | None = None
         self.reference: AnyBackbone | None = None
+        self.targeting: Targeting | None = None
+        self.epoch = 0
         serves_summary = {id(parameter) for parameter in model.summary_parameters()}
         learned = [parameter for parameter in model.parameters() if id(parameter) not in serves_summary]
         rate = training.learning_rate
@@ -102,7 +104,7 @@ class JointObjective(AnswerLearner):
         if self.options.joint:
             return
         together = self.options.model_copy(update={"joint": True})
-        beside = self.imputation, self.questions, self.held_out
+        beside = self.imputation, self.questions, self.unseen
         aside = JointObjective(copy.deepcopy(self.model), together, self.training, *beside)
         for _ in range(self.options.warm_up):
             yield aside
@@ -110,22 +112,36 @@ class JointObjective(AnswerLearner):
 
     @torch.no_grad()
     def begin_epoch(self) -> None:
-        """Target the imputation: weights and models have learned since it was done last."""
-        if self.imputation is None or self.held_out is None or not self.options.targeted:
+        """Target the imputation anew before epochs 1, 2, 4, 8 and so on: weights and models have learned since."""
+        self.epoch += 1
+        if self.imputation is None or not self.options.targeted or self.epoch & (self.epoch - 1):
             return
         self.model.eval()
-        device, rows = device_of(self.model), []
-        for part in self.held_out.batches(BATCH):
-            batch = part.to(device)
-            scored, asked = batch.scored, (batch.concept[..., None], batch.question[..., None])
-            logits = self.imputation.logits(self.imputation.encode(batch), *asked).squeeze(2)
+        rows: list[tuple[Tensor, ...]] = []
+        students = 0
+        for unseen in self.unseen:
+            rows += self._told(self.imputation, unseen, students)
+            students += len(unseen.sequences)
+        logits, concept, correct, exposure, student = (torch.cat(column) for column in zip(*rows, strict=True))
+        weight = density_ratio(exposure, torch.ones_like(correct, dtype=torch.bool), self.options.clip, True).value
+        self.targeting = Targeting(logits, concept, correct, weight, student, self.model.n_concepts)
+        self.imputation.stack = self.targeting.fit()
+
+    def _told(self, imputation: Imputation, unseen: Unseen, first: int) -> Iterator[tuple[Tensor, ...]]:
+        """What imputation models say of logged answers, with concept, answer, exposure and student, batch by batch.
+
+        Students are numbered from the `first`.
+        """
+        device = device_of(self.model)
+        for numbers in torch.arange(len(unseen.sequences)).split(BATCH):
+            batch = unseen.sequences.batch_of(numbers).to(device)
+            known = unseen.logits
+            logits = imputation.of_observed(batch) if known is None else known[numbers].to(device)
             exposure = torch.ones_like(logits[..., 0])
             if self.options.weighs("imputation"):
                 exposure = self._exposure(batch, self._state(batch, self.model.encode(batch)))
-            rows.append(tuple(of[scored] for of in (logits, batch.concept, batch.correct, exposure)))
-        logits, concept, correct, exposure = (torch.cat(column) for column in zip(*rows, strict=True))
-        weight = density_ratio(exposure, torch.ones_like(correct, dtype=torch.bool), self.options.clip, True).value
-        self.imputation.stack = fit_stack(logits, concept, correct, weight, self.model.n_concepts)
+            student = (first + numbers).to(device)[:, None].expand_as(batch.mask)
+            yield tuple(of[batch.scored] for of in (logits, batch.concept, batch.correct, exposure, student))
 
     def step(self, batch: Batch) -> float:
         """Update the imputation and the propensity model, then the backbone.
@@ -158,6 +174,30 @@ class JointObjective(AnswerLearner):
         self.update("model", loss)
         return float(observed.detach())
 
+    @torch.no_grad()
+    def loss_beyond_answers(self, validation: Sequences) -> float:
+        """α times how far the backbone is from what is imputed, over cells of the validation students.
+
+        The same cells every time. It is the divergence, which is ê but for what is uncertain in the pseudo-answers
+        themselves. Nothing where all that imputes still learns: to be close to what moves tells nothing.
+        """
+        if self.imputation is None or not self.imputation.fitted:
+            return 0.0
+        self.model.eval()
+        device, kind = device_of(self.model), self.options.imputation_loss
+        total = steps = 0.0
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(0)
+            for part in validation.batches(BATCH):
+                batch = part.to(device)
+                cells = draw_cells(batch.scored, self.model.n_concepts, VALIDATION_CELLS)
+                pseudo = self.imputation.answer(self.imputation.encode(batch), cells.concept, steps=cells.steps)
+                logits = self.model.answer(self.model.encode(batch), cells.concept, steps=cells.steps)
+                divergence = imputed_error(logits, pseudo, kind) - imputed_error(pseudo, pseudo, kind)
+                scored = float(batch.scored.sum())
+                total, steps = total + scored * float(cells.mean(divergence)), steps + scored
+        return self.options.alpha * total / max(steps, 1.0)
+
     def models(self) -> dict[str, nn.Module]:
         """The backbone and those beside it."""
         models = {
@@ -168,11 +208,19 @@ class JointObjective(AnswerLearner):
         }
         return {name: model for name, model in models.items() if model is not None}
 
+    def state(self) -> dict[str, Any]:
+        """All that must be kept, the stack too: it is not fitted before every epoch."""
+        stack = None if self.imputation is None else vars(self.imputation.stack)
+        return {**super().state(), "epoch": self.epoch, "stack": stack}
+
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from what `state` gave; a frozen propensity model brings the backbone that it was frozen with."""
         if "reference" in state["models"]:
             self.reference = copy.deepcopy(self.model).eval()
         super().load_state(state)
+        self.epoch = state["epoch"]
+        if self.imputation is not None:
+            self.imputation.stack = Stack(**state["stack"])
 
     @torch.no_grad()
     def over_all_cells(self, batch: Batch) -> "AllCells":

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from tsdr.backbones.logistic import EXACTLY, Term, fit_logistic
+from tsdr.sequences import Sequences
 
 HARDLY = 1e-4  # so that what nothing tells, as of answers that are all right, stays finite
 
@@ -39,10 +40,52 @@ class Stack:
         return logits @ slope + bias[concept]
 
 
+@dataclass(frozen=True)
+class Unseen:
+    """Students whom imputation models did not learn from, as sequences.
+
+    `logits` [sequences, steps, models] is what models that did not learn from them say of their answers, where that is
+    known beforehand: of students that others did learn from.
+    """
+
+    sequences: Sequences
+    logits: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Targeting:
+    """Logged answers of students who did not teach the models, a row each: what the models say there, and weights.
+
+    `logits` [N, K] are those of the models; `student` numbers the students.
+    """
+
+    logits: Tensor
+    concept: Tensor
+    correct: Tensor
+    weight: Tensor
+    student: Tensor
+    n_concepts: int
+
+    def fit(self) -> Stack:
+        """The stack that is right about them."""
+        return fit_stack(self.logits, self.concept, self.correct, self.weight, self.n_concepts)
+
+    def drawn_anew(self, times: int, seed: int) -> list[Stack]:
+        """What it would be by other students: fitted with as many, drawn anew from these."""
+        generator = torch.Generator().manual_seed(seed)
+        students = int(self.student.max()) + 1
+        found = []
+        for _ in range(times):
+            drawn = torch.randint(students, (students,), generator=generator).bincount(minlength=students)
+            weight = self.weight * drawn.to(self.weight)[self.student]
+            found.append(fit_stack(self.logits, self.concept, self.correct, weight, self.n_concepts))
+        return found
+
+
 def fit_stack(logits: Tensor, concept: Tensor, correct: Tensor, weight: Tensor, n_concepts: int) -> Stack:
     """Fit to logged answers, a row each: logits [N, K] of the models, concept, answer and weight [N].
 
-    Weights are scaled to sum to the effective number of answers: uneven ones tell less, and concepts are shrunk by that.
+    Weights are scaled to sum to the effective number of answers: uneven ones tell less, and concepts are shrunk more.
     """
     if not len(correct):
         return Stack.mean_of(logits.shape[1], n_concepts)

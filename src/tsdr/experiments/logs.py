@@ -11,7 +11,7 @@ from tsdr.log import Log, read_log
 from tsdr.masking import mask_responses
 from tsdr.records.folder import RecordFolder
 from tsdr.records.run import LogName
-from tsdr.simulator import simulate
+from tsdr.simulator import Recommender, simulate
 
 PAPER_SIZES = (1000, 200, 20)
 SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -36,16 +36,19 @@ class Simulated:
     students: int = PAPER_SIZES[0]
     questions: int = PAPER_SIZES[1]
     concepts: int = PAPER_SIZES[2]
+    recommended: bool = False
 
     @property
     def name(self) -> str:
         """The strength of selection, and the sizes where they are not the paper's."""
         sizes = (self.students, self.questions, self.concepts)
-        return str(LogName.simulated(self.gamma, None if sizes == PAPER_SIZES else sizes))
+        name = LogName.simulated(self.gamma, None if sizes == PAPER_SIZES else sizes, recommended=self.recommended)
+        return str(name)
 
     def experiment(self, records: RecordFolder, folds: int, seed: int) -> Experiment:
         """Simulate it."""
-        drawn = simulate(self.gamma, self.students, self.questions, self.concepts, seed)
+        recommender = Recommender() if self.recommended else None
+        drawn = simulate(self.gamma, self.students, self.questions, self.concepts, seed, recommender=recommender)
         return Experiment.of_log(self.name, drawn.log, records, simulation=drawn, folds=folds, seed=seed)
 
 
@@ -101,8 +104,8 @@ class MaskedAnswers:
 def source_named(name: str, data: Path | None, columns: Mapping[str, str]) -> LogSource:
     """The log of a name: simulated-gamma0.8, a file in the folder `data`, or one with its answers masked.
 
-    >>> source_named("simulated-gamma0.4", None, {}).name
-    'simulated-gamma0.4'
+    >>> source_named("recommended-gamma0", None, {}).name
+    'recommended-gamma0'
     """
     log = LogName.parse(name)
     if log.gamma is None:
@@ -111,4 +114,4 @@ def source_named(name: str, data: Path | None, columns: Mapping[str, str]) -> Lo
         raise InputError(f"{name}: gamma is from 0 to 1")
     if log.is_masked:
         return MaskedAnswers(LogFile.find(log.log, data, columns), log.gamma)
-    return Simulated(log.gamma, *(log.sizes or PAPER_SIZES))
+    return Simulated(log.gamma, *(log.sizes or PAPER_SIZES), log.is_recommended)

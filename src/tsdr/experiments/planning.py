@@ -11,7 +11,7 @@ from tsdr.judging.experiment import plan_baselines, plan_folds
 from tsdr.methods import Method
 from tsdr.records.folder import RecordFolder
 from tsdr.records.run import TIMED_EPOCHS
-from tsdr.training.options import TrainingOptions
+from tsdr.training.options import StopBy, TrainingOptions
 
 
 def plan_study(
@@ -23,11 +23,15 @@ def plan_study(
     *,
     folds: int,
     seeds: Iterable[int],
+    stop_by: StopBy = "auc",
 ) -> Iterator[Job]:
-    """The runs of a study, log by log and backbone by backbone, baselines first; what is named twice is run once."""
+    """The runs of a study, log by log and backbone by backbone, baselines first; what is named twice is run once.
+
+    Unless told otherwise, training stops by the paper's rule.
+    """
     for seed, source in product(dict.fromkeys(seeds), {source.name: source for source in sources}.values()):
         tested = source.experiment(records, folds, seed)
-        training = TrainingOptions(seed=seed, stop_by="auc")  # the paper's rule
+        training = TrainingOptions(seed=seed, stop_by=stop_by)
         if study.timed:
             tested = replace(tested, truth=None)
             training = training.model_copy(update={"max_epochs": TIMED_EPOCHS})

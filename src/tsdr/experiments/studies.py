@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from tsdr.datasets import SOURCES
-from tsdr.methods import NAIVE, ORACLE, TSDR, UNWEIGHTED, Method
-from tsdr.paper import ABLATION, GAMMAS, tsdr_with
+from tsdr.methods import NAIVE, ORACLE, OWN, PAPER, TSDR, UNWEIGHTED, Method
+from tsdr.paper import ABLATION, GAMMAS, with_lambda
 from tsdr.records.run import LogName
 
 
@@ -23,26 +24,34 @@ class Study:
     timed: bool = False
 
 
+_BESIDE_COUNTS = tuple(Method.parse(f"tsdr:imputation=both{more}") for more in (":smooth=off", ""))
+# What is right, and what is wrong on purpose, in the study of robustness; weights are hardly clipped, as right ones are
+# right as they are.
+_CONDITIONS = [
+    f"propensities={propensities}:crippled={crippled}:clip=0.01/100"
+    for propensities, crippled in product(("true", "estimated", "wrong"), ("false", "true"))
+]
 STUDIES = {
     "table1": Study(
         "every backbone on real logs, with and without tsdr (Table 1)",
         tuple(name for name, source in SOURCES.items() if source.paper),
-        lambda lambdas: (NAIVE, tsdr_with(lambdas)),
+        lambda lambdas: (NAIVE, TSDR),
     ),
     "synthetic": Study(
         "the same on simulated logs at six strengths of selection (Figure 3 and its table), against the truth",
         tuple(str(LogName.simulated(gamma)) for gamma in GAMMAS),
-        lambda lambdas: (NAIVE, tsdr_with(lambdas), ORACLE),
+        lambda lambdas: (NAIVE, UNWEIGHTED, TSDR, ORACLE),
     ),
     "sensitivity": Study(
-        "tsdr at every λ (Figure 4)",
+        "tsdr-own at every λ (Figure 4)",
         ("simulated-gamma0.8",),
-        lambda lambdas: (NAIVE, *(tsdr_with([value]) for value in (0.0, *lambdas))),
+        lambda lambdas: (NAIVE, *(with_lambda(OWN, [value]) for value in (0.0, *lambdas))),
     ),
     "ablation": Study(
-        "doubly robust learning: frozen, joint, the backbone smooth, the imputation model smooth (the ablation table)",
+        "a network that imputes: frozen, joint, the backbone smooth, itself smooth (the ablation table), with counts "
+        "beside it; and the paper's objective, λ chosen",
         ("simulated-gamma0.8",),
-        lambda lambdas: (NAIVE, *ABLATION, tsdr_with(lambdas)),
+        lambda lambdas: (NAIVE, *ABLATION, OWN, *_BESIDE_COUNTS, TSDR, with_lambda(PAPER, lambdas)),
     ),
     "overhead": Study(
         "time and memory of an epoch (the overhead table), on a simulated log of the size of Prob",
@@ -50,9 +59,17 @@ STUDIES = {
         lambda lambdas: (NAIVE, TSDR),
         timed=True,
     ),
+    "robustness": Study(
+        "propensities true, estimated and wrong, imputation good and crippled: what is left of a method, and of means",
+        ("simulated-gamma0.8", "recommended-gamma0"),
+        lambda lambdas: (
+            NAIVE,
+            *(Method.parse(f"{name}:{with_}") for name, with_ in product(("tsdr-own", "tsdr"), _CONDITIONS)),
+        ),
+    ),
     "real-answers": Study(
         "complete real answers seen through a known skip policy: risk over all answers of held-out students",
         ("math1-gamma0.8", "math2-gamma0.8", "frcsub-gamma0.8"),
-        lambda lambdas: (NAIVE, UNWEIGHTED, tsdr_with(lambdas), ORACLE),
+        lambda lambdas: (NAIVE, UNWEIGHTED, TSDR, ORACLE),
     ),
 }

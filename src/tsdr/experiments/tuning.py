@@ -1,4 +1,4 @@
-"""Tuning λ and friends on validation students, with Optuna; every trial is kept, and a search that stopped goes on."""
+"""Tuning α and weights on validation students, with Optuna; every trial is kept, and a search that stopped goes on."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from tsdr.training.trainer import fit
 if TYPE_CHECKING:
     from optuna import Study, Trial
 
-SMOOTHNESS, ALPHA, LARGEST_WEIGHT = (0.05, 10.0), (0.3, 10.0), (1.0, 10.0)
+ALPHA, LARGEST_WEIGHT = (1.0, 30.0), (1.0, 10.0)
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def tune(
     validation: float = VALIDATION,
     on_trial: Callable[[int, Method, float], None] = lambda number, method, value: None,
 ) -> Tuned:
-    """Search smoothness λ, α and the clip of the weights for the best AUC on one validation share of the students.
+    """Search α and the clip of the weights for the best AUC on one validation share of the students.
 
     The defaults are the first trial. The trials that the storage has already count, if they are of the same log, model
     and training. What is best on logged answers need not be closest to the truth.
@@ -94,12 +94,11 @@ def _open(storage: str, seed: int, name: str, about: str) -> "Study":
 
 def _defaults() -> dict[str, float]:
     options = DebiasOptions()
-    return {"smoothness": options.smoothness, "alpha": options.alpha, "largest_weight": options.clip[1]}
+    return {"alpha": options.alpha, "largest_weight": options.clip[1]}
 
 
 def _suggest(trial: "Trial") -> dict[str, float]:
     return {
-        "smoothness": trial.suggest_float("smoothness", *SMOOTHNESS, log=True),
         "alpha": trial.suggest_float("alpha", *ALPHA, log=True),
         "largest_weight": trial.suggest_float("largest_weight", *LARGEST_WEIGHT, log=True),
     }
@@ -108,9 +107,7 @@ def _suggest(trial: "Trial") -> dict[str, float]:
 def _method(found: Mapping[str, float]) -> Method:
     """The method with these options, to three digits: what is trained is what is printed."""
     largest = found["largest_weight"]
-    changes = {"smoothness": found["smoothness"], "alpha": found["alpha"]}
-    clip = f"{1 / largest:.3g}/{largest:.3g}"
-    return Method("tsdr", (*((name, (f"{value:.3g}",)) for name, value in changes.items()), ("clip", (clip,))))
+    return Method("tsdr", (("alpha", (f"{found['alpha']:.3g}",)), ("clip", (f"{1 / largest:.3g}/{largest:.3g}",))))
 
 
 def _done(study: "Study") -> list[Any]:

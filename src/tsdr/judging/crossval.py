@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from tsdr.backbones.contract import AnyBackbone
 from tsdr.backbones.predicting import predict
 from tsdr.debias.answers import AnswerLearner
 from tsdr.debias.building import new_model, new_objective
@@ -15,6 +14,7 @@ from tsdr.diagnosis.offpolicy import LoggedErrors
 from tsdr.judging.baselines import LIMITS, MEANS, best_possible
 from tsdr.judging.bound import bound_terms
 from tsdr.judging.experiment import Experiment, FoldRun, Trial
+from tsdr.judging.imputed import mean_errors
 from tsdr.judging.risk import TrueRisk, risk_of, true_risk
 from tsdr.metrics import Predictions, calibration, of_each_student, per_student, pooled
 from tsdr.models.bundle import versions
@@ -25,7 +25,7 @@ from tsdr.simulator import Truth
 from tsdr.training.epoch import Epoch
 from tsdr.training.learner import Learner
 from tsdr.training.trainer import fit
-from tsdr.truth import KnownSuccess
+from tsdr.truth import KnownSuccess, with_known_exposure
 
 OnEpoch = Callable[[Run, Epoch], None]
 
@@ -39,12 +39,12 @@ def run_fold(experiment: Experiment, planned: FoldRun, on_epoch: OnEpoch = lambd
         experiment.sequences.select(part) for part in (split.train, split.validation, split.test)
     )
     students = {"train": len(train), "validation": len(validation), "test": len(test)}
-    best: tuple[Trial, AnyBackbone, list[Epoch]] | None = None
+    best: tuple[Trial, AnswerLearner, list[Epoch]] | None = None
     checkpoints = []
     seconds = 0.0
     for number, trial in enumerate(planned.trials):
         begin = time.perf_counter()
-        objective, learned, stopped_by = objective_of(trial, train, validation, experiment.truth)
+        objective, learned, stopped_by = objective_of(trial, train, validation, experiment)
         seconds += time.perf_counter() - begin  # a model may be fitted as it is prepared
         checkpoints.append(experiment.records.checkpoints / f"{run.file_name()}-{number}.pt")
         epochs = fit(
@@ -59,10 +59,14 @@ def run_fold(experiment: Experiment, planned: FoldRun, on_epoch: OnEpoch = lambd
         )
         seconds += sum(epoch.seconds for epoch in epochs)
         if best is None or epochs[-1].best_score > best[2][-1].best_score:
-            best = trial, objective.model, epochs
+            best = trial, objective, epochs
     assert best is not None
-    trial, model, epochs = best
+    trial, learner, epochs = best
+    model = learner.model
     risk = None if experiment.truth is None else true_risk(model, test, experiment.truth)
+    if risk is not None and isinstance(learner, JointObjective) and learner.imputation is not None:
+        assert experiment.truth is not None
+        risk.metrics.update(mean_errors(learner, test, experiment.truth))
     logged = experiment.estimator(run.fold).logged_errors(model, test) if planned.estimate_risk else None
     record = _record(run, experiment, predict(model, test), students, seconds, epochs, risk, trial.chosen, logged)
     for checkpoint in checkpoints:
@@ -85,10 +89,16 @@ def _run_baseline(experiment: Experiment, run: Run) -> Record:
 
 
 def objective_of(
-    trial: Trial, train: Sequences, validation: Sequences, truth: KnownSuccess | None
+    trial: Trial, train: Sequences, validation: Sequences, experiment: Experiment
 ) -> tuple[AnswerLearner, Sequences, Sequences]:
     """What a trial learns by, and the sequences that it learns from."""
+    truth = experiment.truth
     if trial.debias is not None:
+        if trial.debias.propensities != "estimated" and experiment.simulation is not None:
+            wrong = trial.debias.propensities == "wrong"
+            train, validation = (
+                with_known_exposure(part, experiment.simulation, upside_down=wrong) for part in (train, validation)
+            )
         how = trial.backbone, train, trial.options, trial.training, trial.debias
         return new_objective(*how, validation), train, validation
     assert truth is not None

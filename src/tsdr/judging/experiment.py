@@ -133,6 +133,8 @@ def plan_folds(
     """
     method = Method.parse(method) if isinstance(method, str) else method
     _check(method, backbone, experiment, watch_bound)
+    if backbone_class(backbone).fits_itself and method == NAIVE:
+        training = training.model_copy(update={"stop_by": "auc"})  # nothing is to be stopped: one record by any rule
     trials = _trials(method, Trial(backbone, options or {}, training, None))
     settings = trials[0].settings(experiment) | experiment.setup()
     if len(trials) > 1:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tsdr.errors import InputError
-from tsdr.methods import OBJECTIVES, TSDR, Method, options_of
+from tsdr.methods import OBJECTIVES, OWN, TSDR, Method, options_of
 from tsdr.records.folder import read_record
 from tsdr.records.run import LIMIT, LogName, Record
 from tsdr.records.significance import fold_of
@@ -55,9 +55,8 @@ class Cell:
         return any(run.has_truth for runs in self.methods.values() for run in runs)
 
     def ours(self) -> Method | None:
-        """tsdr with λ chosen on validation students, or else with its default λ; None if neither was run."""
-        tuned = [method for method in self.methods if method.tunes_smoothness]
-        return max(tuned, key=lambda method: len(self.methods[method]), default=TSDR if TSDR in self.methods else None)
+        """tsdr or, where it was not run, tsdr by the backbone's own imputation; None if neither was."""
+        return next((method for method in (TSDR, OWN) if method in self.methods), None)
 
     def paired(self, *methods: Method | None) -> list[list[Record]]:
         """The runs of each method on the folds that all of them have, in the same order."""

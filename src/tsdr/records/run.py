@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
-from tsdr.methods import MethodField
+from tsdr.methods import Method, MethodField
 
 # What a log is called that was selected by a known policy: simulated, or complete answers of a log that were masked.
 _SELECTED = re.compile(r"(?P<log>.+)-gamma(?P<gamma>\d+(?:\.\d+)?)(?:-(?P<sizes>\d+x\d+x\d+))?")
-_SIMULATED = "simulated"
+# Of simulated students; with a recommender that goes by the history beside, or instead of, their skips.
+_SIMULATED, _RECOMMENDED = "simulated", "recommended"
 # So many epochs are trained where it is their cost that is measured: too few to say how good a model is.
 TIMED_EPOCHS = 3
 LIMIT = "limit"  # the baseline that is the best possible predictor at the history that models see
@@ -44,9 +45,11 @@ class LogName:
         return cls(found["log"], float(found["gamma"]), (students, questions, concepts) if found["sizes"] else None)
 
     @classmethod
-    def simulated(cls, gamma: float, sizes: tuple[int, int, int] | None = None) -> "LogName":
+    def simulated(
+        cls, gamma: float, sizes: tuple[int, int, int] | None = None, *, recommended: bool = False
+    ) -> "LogName":
         """The name of a simulated log."""
-        return cls(_SIMULATED, gamma, sizes)
+        return cls(_RECOMMENDED if recommended else _SIMULATED, gamma, sizes)
 
     def __str__(self) -> str:
         gamma = "" if self.gamma is None else f"-gamma{self.gamma:g}"
@@ -55,17 +58,22 @@ class LogName:
     @property
     def is_simulated(self) -> bool:
         """Whether students were simulated."""
-        return self.gamma is not None and self.log == _SIMULATED
+        return self.gamma is not None and self.log in (_SIMULATED, _RECOMMENDED)
+
+    @property
+    def is_recommended(self) -> bool:
+        """Whether a recommender chose what simulated students were offered."""
+        return self.is_simulated and self.log == _RECOMMENDED
 
     @property
     def is_masked(self) -> bool:
         """Whether it is complete real answers, seen through a known policy."""
-        return self.gamma is not None and self.log != _SIMULATED
+        return self.gamma is not None and not self.is_simulated
 
     @property
     def is_the_papers(self) -> bool:
-        """Whether it is a simulated log of the paper's sizes."""
-        return self.is_simulated and self.sizes is None
+        """Whether it is a simulated log of the paper's kind and sizes."""
+        return self.is_simulated and not self.is_recommended and self.sizes is None
 
 
 class Run(BaseModel):
@@ -79,6 +87,14 @@ class Run(BaseModel):
     options: Mapping[str, Any]
     fold: int
     seed: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def _called_what_it_is_now(cls, run: Any) -> Any:
+        """Options that a record does not have are from after it was written, and its method has another name since."""
+        if isinstance(run, dict) and "imputation" not in run.get("options", {}).get("debias", {"imputation": None}):
+            return {**run, "method": Method.formerly(str(run["method"]))}
+        return run
 
     def file_name(self) -> str:
         """Readable, and different for different options."""

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     import torch
 
 Device = Literal["auto", "cpu", "cuda"]
-StopBy = Literal["auc", "log_loss"]  # of the validation students' answers
+# Of the validation students: the AUC of their answers, or what is minimised in training, that is the log loss of their
+# answers and, where a method imputes, the error against what is imputed for cells that were not logged.
+StopBy = Literal["auc", "loss"]
 
 
 class TrainingOptions(BaseModel):
@@ -25,7 +27,7 @@ class TrainingOptions(BaseModel):
     max_epochs: PositiveInt = 200
     seed: int = SEED
     device: Device = "auto"
-    stop_by: StopBy = "log_loss"
+    stop_by: StopBy = "loss"
 
     def settings(self) -> dict[str, Any]:
         """What a record says of it; the paper's rule of stopping goes without saying."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from markupsafe import Markup
 
-from tsdr.methods import NAIVE, ORACLE, TSDR, Method
+from tsdr.methods import NAIVE, ORACLE, OWN, TSDR, Method
 from tsdr.paper import GAMMAS
 from tsdr.records.changes import mean, standard_error, value
 from tsdr.records.collection import Cell, Setup, on_common_folds
@@ -276,30 +276,30 @@ def _paired(cell: Cell, methods: Sequence[Method]) -> dict[Method, list[Record]]
 
 
 def by_smoothness(cell: Cell) -> dict[float, list[Record]]:
-    """The runs of tsdr by their λ, with nothing else changed."""
+    """The runs of tsdr-own by their λ, with nothing else changed."""
     found = {}
     for runs in cell.methods.values():
         debias = runs[0].debias
-        if _is_tsdr(runs[0]) and not runs[0].tuned and (debias["joint"], debias["smooth"]) == _WHOLE:
+        if _by_own(runs[0]) and not runs[0].tuned and (debias["joint"], debias["smooth"]) == _WHOLE:
             found[float(debias["smoothness"])] = runs
     return dict(sorted(found.items()))
 
 
 def _steps(cell: Cell) -> dict[str, list[Record]]:
-    """The runs of each step of the ablation that was run; the last one is tsdr itself."""
+    """The runs of each step of the ablation that was run; the last one is tsdr-own itself."""
     found = {}
     for runs in cell.methods.values():
         debias = runs[0].debias
-        if _is_tsdr(runs[0]) and (step := (debias["joint"], debias["smooth"])) != _WHOLE:
+        if _by_own(runs[0]) and (step := (debias["joint"], debias["smooth"])) != _WHOLE:
             found[step] = runs
-    ours = cell.ours()
-    if ours and found:
-        found[_WHOLE] = cell.methods[ours]
+    if OWN in cell.methods and found:
+        found[_WHOLE] = cell.methods[OWN]
     return {STEPS[step]: found[step] for step in STEPS if step in found}
 
 
-def _is_tsdr(run: Record) -> bool:
-    return run.method.name == TSDR.name and bool(run.debias)
+def _by_own(run: Record) -> bool:
+    """Whether it is of the method that λ, joint learning and smoothness belong to."""
+    return run.method.name == OWN.name and run.debias.get("weights") == "imputation"
 
 
 def _paper_steps(paper: Paper, backbone: str) -> dict[str, float]:

@@ -39,10 +39,10 @@ def log_name(log: LogName) -> str:
 def method_name(method: Method) -> str:
     """A method; which λ it is tuned over is left to a note.
 
-    >>> method_name(Method.parse("tsdr:smoothness=0.5|2")), method_name(Method("tsdr"))
-    ('tsdr, λ tuned', 'tsdr')
+    >>> method_name(Method.parse("tsdr-own:smoothness=0.5|2")), method_name(Method("tsdr"))
+    ('tsdr-own, λ tuned', 'tsdr')
     """
-    return "tsdr, λ tuned" if method.tunes_smoothness else str(method)
+    return f"{method.name}, λ tuned" if method.tuned == ("smoothness",) and len(method.changes) == 1 else str(method)
 
 
 def model_names(cells: Iterable[Cell]) -> dict[tuple[str, Setup], str]:
