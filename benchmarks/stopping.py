@@ -1,4 +1,4 @@
-"""By which rule should training stop: the AUC of the validation students, or their log loss?
+"""By which rule should training stop: the AUC of the validation students, or what is minimised, on them?
 
     python -m benchmarks.stopping [--backbones dkt simplekt] [--seeds 31 32] [--log LOG] [--out runs/stopping]
 
@@ -59,14 +59,14 @@ def train(tested: Experiment, backbone: str, method: str, fold: int, seed: int) 
     split = tested.folds[fold]
     parts = (tested.sequences.select(part) for part in (split.train, split.validation, split.test))
     learning, validation, test = parts
-    learner, learned, stopped_by = objective_of(planned.trials[0], learning, validation, tested.truth)
-    scores: dict[str, list[float]] = {"auc": [], "log_loss": []}
+    learner, learned, stopped_by = objective_of(planned.trials[0], learning, validation, tested)
+    scores: dict[str, list[float]] = {"auc": [], "loss": []}
     weights: list[dict[str, torch.Tensor]] = []
 
     def look() -> dict[str, float]:
         found = predict(learner.model, stopped_by)
         scores["auc"].append(auc(found.success, found.correct))
-        scores["log_loss"].append(-log_loss(found.success, found.correct))
+        scores["loss"].append(-log_loss(found.success, found.correct) - learner.loss_beyond_answers(stopped_by))
         weights.append(copy.deepcopy(learner.model.state_dict()))
         return {}
 

@@ -23,9 +23,10 @@ from rich.table import Table
 
 from benchmarks.measuring import STUDENTS, THREADS, alone, an_epoch, random_batch
 from tsdr.backbones import backbone_names, build_backbone
-from tsdr.debias.building import imputation_model
+from tsdr.debias.building import network_like
+from tsdr.debias.imputation import Imputation
 from tsdr.debias.objective import JointObjective
-from tsdr.debias.propensity import QuestionFrequency
+from tsdr.debias.propensity import ConceptQuestions
 from tsdr.methods import options_of
 from tsdr.processes import peak_memory_mib
 from tsdr.training.memory import keep_freed_memory
@@ -34,24 +35,38 @@ from tsdr.training.options import TrainingOptions
 FEW, MANY = 247, 1769
 QUESTIONS = 5000
 TURNS, SECONDS = 5, 20
+# By the name of a method, or of tsdr with what is changed in it.
+METHODS: dict[str, dict[str, Any]] = {"naive": {}, "tsdr": {}, "both": {"imputation": "both"}}
 Turn = dict[tuple[str, int], float]
 
 
 def objective(name: str, concepts: int, method: str, changes: dict[str, Any]) -> JointObjective:
-    """A fresh model, and what it is trained by, in a process that treats memory as the trainer does."""
+    """A fresh model, and what it is trained by, in a process that treats memory as the trainer does.
+
+    What imputes is as it was drawn: the batches of an epoch cost the same, and fitting it is not among them.
+    """
     torch.set_num_threads(THREADS)
     keep_freed_memory()
     torch.manual_seed(0)
-    options, training = options_of(method, **changes), TrainingOptions(device="cpu")
+    options, training = (
+        options_of("naive" if method == "naive" else "tsdr", targeted=False, **changes),
+        TrainingOptions(device="cpu"),
+    )
     model = build_backbone(name, n_concepts=concepts, n_questions=QUESTIONS)
-    frequency = QuestionFrequency(random_batch(STUDENTS, concepts, QUESTIONS), concepts, QUESTIONS)
-    return JointObjective(model.train(), options, training, imputation_model(name, model, options), frequency)
+    imputation = None
+    if options.imputing:
+        by_counts = options.imputation != "own"
+        fitted = [build_backbone("counts", n_concepts=concepts, n_questions=QUESTIONS)] if by_counts else []
+        learned = None if options.imputation == "counts" else network_like(name, model, light=options.light_imputation)
+        imputation = Imputation(fitted, learned)
+    questions = ConceptQuestions(random_batch(STUDENTS, concepts, QUESTIONS), concepts, QUESTIONS)
+    return JointObjective(model.train(), options, training, imputation, questions)
 
 
 def seconds(name: str) -> list[Turn]:
     """How long an epoch of each method at each number of concepts took, turn by turn."""
-    cases = [(method, concepts) for concepts in (FEW, MANY) for method in ("naive", "tsdr")]
-    learners = {case: objective(name, case[1], case[0], {}) for case in cases}
+    cases = [(method, concepts) for concepts in (FEW, MANY) for method in METHODS]
+    learners = {case: objective(name, case[1], case[0], METHODS[case[0]]) for case in cases}
     turns: list[Turn] = []
     start = time.perf_counter()
     while len(turns) < TURNS or time.perf_counter() - start < SECONDS:
@@ -88,20 +103,22 @@ def main() -> None:
         f"tsdr / naive ({FEW})",
         f"tsdr / naive ({MANY:,})",
         f"tsdr, {MANY:,} / {FEW}",
+        f"by both / naive ({FEW})",
         title=title + "time, median (quartiles) over turns",
     )
     for name in track(names, "Time", console=console):
         turns = alone(seconds, name)
         naive = _both(*(median(turn["naive", concepts] for turn in turns) for concepts in (FEW, MANY)))
-        few, many, growth = (
+        few, many, growth, both = (
             _quartiles([turn[above] / turn[below] for turn in turns])
             for above, below in [
                 (("tsdr", FEW), ("naive", FEW)),
                 (("tsdr", MANY), ("naive", MANY)),
                 (("tsdr", MANY), ("tsdr", FEW)),
+                (("both", FEW), ("naive", FEW)),
             ]
         )
-        table.add_row(name, naive, few, many, growth)
+        table.add_row(name, naive, few, many, growth, both)
     console.print(table)
     table = Table(
         "backbone", f"naive, MiB {sizes}", f"tsdr / naive {sizes}", f"all / naive ({FEW})", title=title + "memory"

@@ -8,10 +8,10 @@ A record is made by `tsdr evaluate LOG --backbone NAME --size SIZE --folds 5 --o
 import statistics
 from pathlib import Path
 
-from tsdr.methods import BASELINE, NAIVE
+from tsdr.methods import BASELINE, COUNTS, NAIVE
 from tsdr.paper import BACKBONES, paper_numbers
 from tsdr.records.folder import RecordFolder
-from tsdr.records.run import COUNTS, Record
+from tsdr.records.run import Record
 
 RECORDS = Path(__file__).parents[1] / "results"
 LOGS = {"assist17": "ASSISTments17", "algebra05": "Algebra05"}

@@ -40,17 +40,30 @@ def test_changes_are_read_as_the_options_that_they_name() -> None:
 def test_several_values_are_alternatives_and_say_what_sets_them_apart() -> None:
     method = Method.parse("tsdr:smoothness=0.5|2:alpha=1:cells=5|all")
     assert method.tuned == ("smoothness", "cells")
-    assert not method.tunes_smoothness
     chosen = [chosen for _, chosen in method.alternatives()]
     assert chosen == [{"smoothness": s, "cells": c} for s in (0.5, 2.0) for c in (5, "all")]
     assert {options.alpha for options, _ in method.alternatives()} == {1.0}
-    assert Method.parse("tsdr:smoothness=0.5|2").tunes_smoothness
 
 
 def test_a_record_of_another_version_keeps_its_method() -> None:
     """What is on disk is read, whatever is known of it here."""
     assert str(Method.written("sometime:soon=1|2")) == "sometime:soon=1|2"
     assert all(str(Method.written(name)) == name for name in NAMES)
+
+
+def test_before_counts_could_impute_tsdr_was_what_is_called_tsdr_own_now() -> None:
+    former = {"tsdr": "tsdr-own", "tsdr:smoothness=0": "tsdr-own:smoothness=0", "naive": "naive"}
+    former["tsdr-unweighted"] = "tsdr-own:weights=off"
+    assert {name: str(Method.formerly(name)) for name in former} == former
+
+
+def test_the_papers_objective_is_its_equations() -> None:
+    """Weights on both models, the whole correction at α = 1, its imputation loss and its smoothness."""
+    paper = options_of("tsdr-paper")
+    assert (paper.weights, paper.correction, paper.alpha, paper.smooth) == ("both", "full", 1.0, "imputation")
+    assert (paper.imputation, paper.imputation_loss, paper.targeted) == ("own", "squared-error-of-errors", False)
+    with pytest.raises(ValueError, match='ask="concept" and targeted=False'):
+        options_of("tsdr", correction="full")
 
 
 def test_a_method_that_is_named_twice_is_one() -> None:

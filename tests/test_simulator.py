@@ -292,3 +292,21 @@ def test_impossible_settings_are_refused(bad: dict[str, Any]) -> None:
 def test_a_misspelt_parameter_is_refused() -> None:
     with pytest.raises(ValidationError, match="learning_rat"):
         Population(learning_rat=0.5)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("recommender", [None, Recommender()])
+def test_known_exposure_makes_logged_answers_a_fair_sample(recommender: Recommender | None) -> None:
+    """Weights 1 / exposure have the mean 1, and the weighted share right is the mean success over all cells.
+
+    By four standard errors over students: answers of one student hang together.
+    """
+    drawn = simulate(0.8, students=1000, questions=60, concepts=6, seed=8, recommender=recommender)
+    weight, (_, correct) = 1 / drawn.exposure(), drawn.truth.answers_of(drawn.log)
+    there = np.arange(weight.shape[1]) < drawn.truth.length[:, None]
+    true = drawn.truth.probability.mean(2)
+    for off in (weight - 1, weight * correct - true):
+        by_student = np.where(there, off, 0).sum(1) / there.sum() * len(weight)
+        assert abs(by_student.mean()) < 4 * by_student.std() / np.sqrt(len(by_student))
+    by_concept = drawn.truth.propensity[there].mean(0)
+    assert by_concept.max() > 2 * by_concept.min(), "unweighted, they are none"
+    assert (weight[~there] == 1).all()

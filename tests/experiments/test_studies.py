@@ -13,8 +13,8 @@ from tsdr.experiments.planning import plan_study
 from tsdr.experiments.studies import STUDIES
 from tsdr.judging.risk import true_risk
 from tsdr.masking import mask_responses
-from tsdr.methods import NAIVE
-from tsdr.paper import BACKBONES, LAMBDAS, paper_numbers, tsdr_with
+from tsdr.methods import NAIVE, OWN
+from tsdr.paper import BACKBONES, LAMBDAS, paper_numbers, with_lambda
 from tsdr.records.folder import RecordFolder
 from tsdr.sequences import Sequences
 from tsdr.truth import true_probability
@@ -29,18 +29,35 @@ def test_the_grid_of_the_synthetic_study_is_the_papers(tmp_path: Path) -> None:
         plan_study(study, few, BACKBONES, study.methods(LAMBDAS), RecordFolder(tmp_path), folds=2, seeds=(1, 2))
     )
     baselines = 2 + 4 + 1  # means, limits, counts
-    assert len(jobs) == len({job.name for job in jobs}) == (6 * 3 + baselines) * 2 * 2
-    tuned = next(job for job in jobs if job.run.method.tuned)
-    assert [trial.chosen["smoothness"] for trial in tuned.fold_run.trials] == list(LAMBDAS)
+    assert len(jobs) == len({job.name for job in jobs}) == (6 * 4 + baselines) * 2 * 2
     assert {job.experiment.sequences.digest() for job in jobs if job.run.seed == 1} != {
         job.experiment.sequences.digest() for job in jobs if job.run.seed == 2
     }, "every seed has a log of its own"
 
 
 def test_a_single_lambda_is_not_tuned() -> None:
-    assert str(tsdr_with([2.0])) == "tsdr"
-    assert str(tsdr_with([0.5])) == "tsdr:smoothness=0.5"
-    assert str(tsdr_with([0.5, 2])) == "tsdr:smoothness=0.5|2"
+    assert with_lambda(OWN, [2.0]) == OWN
+    assert str(with_lambda(OWN, [0.5])) == "tsdr-own:smoothness=0.5"
+    assert str(with_lambda(OWN, [0.5, 2])) == "tsdr-own:smoothness=0.5|2"
+
+
+def test_the_ablation_tunes_the_papers_objective_and_sets_networks_beside_counts() -> None:
+    methods = list(map(str, STUDIES["ablation"].methods(LAMBDAS)))
+    assert "tsdr-paper:smoothness=0.1|0.3|0.5|0.7|1|2" in methods
+    assert {"tsdr-own", "tsdr-own:smooth=off:joint=false", "tsdr:imputation=both:smooth=off", "tsdr"} <= set(methods)
+
+
+def test_the_study_of_robustness_crosses_propensities_and_imputation_on_two_policies() -> None:
+    study = STUDIES["robustness"]
+    policies = [source_named(name, None, {}) for name in study.datasets]
+    assert [source.recommended for source in policies if isinstance(source, Simulated)] == [False, True]
+    conditions = {
+        (method.name, options.propensities, options.crippled)
+        for method in study.methods(LAMBDAS)
+        for options, _ in method.alternatives()
+        if method.name != "naive"
+    }
+    assert len(conditions) == 2 * 3 * 2
 
 
 def test_the_papers_own_numbers_are_there_for_every_cell_of_its_table() -> None:
@@ -58,6 +75,7 @@ def test_logs_are_found_by_name(tmp_path: Path) -> None:
     assert isinstance(found, LogFile)
     assert len(found.read()) == 1
     assert source_named("simulated-gamma0.4-50x20x5", None, {}) == Simulated(0.4, 50, 20, 5)
+    assert source_named("recommended-gamma0-50x20x5", None, {}) == Simulated(0, 50, 20, 5, recommended=True)
     assert isinstance(source_named("ours-gamma0.5", tmp_path, {}), MaskedAnswers)
     for name, data, told in (
         ("theirs", tmp_path, "no log theirs in it.*ours"),

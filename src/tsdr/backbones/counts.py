@@ -69,6 +69,7 @@ class Counts(Backbone[CountsHistory]):
     fits_itself = True
     seen: Tensor
     representative: Tensor
+    beside: Tensor
     weight: Tensor
     concept_of: Tensor
     answers: Tensor
@@ -93,6 +94,7 @@ class Counts(Backbone[CountsHistory]):
             self.question.weight[n_questions] = 0
         self.register_buffer("seen", torch.ones(n_questions + 1, dtype=torch.bool))
         self.register_buffer("representative", torch.full((n_concepts, REPRESENTATIVES), n_questions))
+        self.register_buffer("beside", torch.zeros(n_concepts, REPRESENTATIVES))
         self.register_buffer("weight", one_hot(torch.zeros(n_concepts, dtype=torch.long), REPRESENTATIVES).float())
         self.register_buffer("concept_of", torch.zeros(n_questions + 1, dtype=torch.long))
         self.register_buffer("answers", torch.zeros((), dtype=torch.long))
@@ -240,7 +242,7 @@ class Counts(Backbone[CountsHistory]):
     @torch.no_grad()
     def ease(self) -> Tensor:
         """How much easier a question is than its concept's are on average, as a logit; 0 where that is unknown."""
-        average = (self.weight * self.question(self.representative).squeeze(-1)).sum(1)
+        average = (self.weight * (self.question(self.representative).squeeze(-1) + self.beside)).sum(1)
         return torch.where(self.seen, self.question.weight[:, 0] - average[self.concept_of], 0.0)[: self.n_questions]
 
     @torch.no_grad()
@@ -268,7 +270,7 @@ class Counts(Backbone[CountsHistory]):
         """The logit of the mean success over the concept's questions."""
         questions = self.representative[concept]
         of_each = self._of_question(history, questions.flatten(2), steps).view_as(questions)
-        each = logit[..., None] + of_each
+        each = logit[..., None] + of_each + self.beside[concept]
         weight = self.weight[concept]
         log_weight = torch.where(weight > 0, weight.clamp(min=1e-12).log(), UNLIKELY)
         return torch.logsumexp(log_weight + logsigmoid(each), -1) - torch.logsumexp(log_weight + logsigmoid(-each), -1)
@@ -309,7 +311,10 @@ class Counts(Backbone[CountsHistory]):
         )
 
     def _choose_representatives(self, train: Sequences) -> None:
-        """Questions that stand for all of a concept: every one of few, or those at quantiles of their effects."""
+        """Questions that stand for all of a concept: every one of few, or those at quantiles of their effects.
+
+        Where one stands for several, it does so with their mean effect: what its own is `beside` that is added.
+        """
         batch = train.batch
         pairs = torch.stack([batch.concept, batch.question], -1)[batch.mask & (batch.question >= 0)].unique(dim=0).cpu()
         self.seen.fill_(False)
@@ -318,13 +323,16 @@ class Counts(Backbone[CountsHistory]):
         self.representative.fill_(self.n_questions)
         self.weight.zero_()
         self.weight[:, 0] = 1
+        self.beside.zero_()
         effect = self.question.weight[:, 0].cpu()
         concepts, sizes = pairs[:, 0].unique(return_counts=True)
         for concept, questions in zip(concepts.tolist(), pairs[:, 1].split(sizes.tolist()), strict=True):
             in_order = questions[effect[questions].argsort(stable=True)].numpy()
             groups = np.array_split(in_order, min(REPRESENTATIVES, len(in_order)))
             for place, group in enumerate(groups):
-                self.representative[concept, place] = int(group[len(group) // 2])
+                middle = int(group[len(group) // 2])
+                self.representative[concept, place] = middle
+                self.beside[concept, place] = effect[group].mean() - effect[middle]
                 self.weight[concept, place] = len(group) / len(in_order)
 
 
