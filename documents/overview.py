@@ -1,22 +1,22 @@
-"""A log and a model in a row: what tsdr changes against naive training."""
+"""A log and a model in a row: what debiasing changes against naive training."""
 
-from tsdr.methods import NAIVE, TSDR
+from tsdr.methods import NAIVE
 from tsdr.paper import BACKBONES
 from tsdr.records.changes import Change, change
 from tsdr.records.collection import Cell
-from tsdr.report.results.names import log_name
+from tsdr.report.results.names import log_name, seeds_by_folds
 from tsdr.report.results.tables import distance_closed, gap_closed, share_closed, signed
 
 HEADER = (
-    "| log | model | seeds x folds | AUC, naive | tsdr | change | true BCE, naive | tsdr | distance closed "
-    "| gap closed |\n"
-    "|---|---|---|---|---|---|---|---|---|---|\n"
+    "| log | model | method | seeds x folds | AUC, naive | debiased | change | true BCE, naive | debiased "
+    "| distance closed | gap closed |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|\n"
 )
 
 
 def overview(cells: list[Cell]) -> str:
     """The table of all cells that have both methods on two folds or more, simulated logs first."""
-    shown = [cell for cell in cells if len(cell.paired(NAIVE, TSDR)[0]) > 1]
+    shown = [cell for cell in cells if len(cell.paired(NAIVE, cell.ours())[0]) > 1]
     in_order = sorted(shown, key=lambda cell: (not cell.log.is_simulated, cell.dataset, place(cell)))
     return HEADER + "".join(f"| {' | '.join(_row(cell))} |\n" for cell in in_order)
 
@@ -27,12 +27,13 @@ def place(cell: Cell) -> int:
 
 
 def _row(cell: Cell) -> list[str]:
-    naive, runs = cell.paired(NAIVE, TSDR)
-    seeds = len({run.seed for run in runs})
-    about = [log_name(cell.log), cell.model.backbone, f"{seeds} x {len(runs) // seeds}"]
+    ours = cell.ours()
+    assert ours is not None
+    naive, runs = cell.paired(NAIVE, ours)
+    about = [log_name(cell.log), cell.model.backbone, str(ours), seeds_by_folds(runs)]
     row = [*about, *_before_and_after(change(naive, runs, "auc"), with_change=True)]
     truth = _before_and_after(change(naive, runs, "true_bce"), with_change=False)
-    return [*row, *truth, share_closed(distance_closed(cell, TSDR)), share_closed(gap_closed(cell, TSDR))]
+    return [*row, *truth, share_closed(distance_closed(cell, ours)), share_closed(gap_closed(cell, ours))]
 
 
 def _before_and_after(found: Change | None, with_change: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
     python -m documents.readme
 
-The rows stand between their two marks in README.md. `backbones.png`: what tsdr and training on randomly exposed answers
+The rows stand between their two marks in README.md. `backbones.png`: what tsdr-own and training on randomly exposed answers
 change against naive training, for each backbone, at gamma 0.8. `gamma.png`: the same against the truth, at
 every strength of selection that was run.
 """
@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from documents.overview import overview, place
-from tsdr.methods import NAIVE, ORACLE, TSDR, Method
+from tsdr.methods import NAIVE, ORACLE, OWN, Method
 from tsdr.paper import BACKBONES
 from tsdr.records.changes import change
 from tsdr.records.collection import Cell, cells
@@ -25,7 +25,7 @@ from tsdr.report.plots import save
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
-METHODS = {TSDR: ("tab:blue", "D"), ORACLE: ("0.5", "s")}
+METHODS = {OWN: ("tab:blue", "D"), ORACLE: ("0.5", "s")}
 METRICS = {"auc": "AUC on logged answers", "true_bce": "cross-entropy against the truth (less is better)"}
 SHOWN = "simulated-gamma0.8"
 ROWS = (("simulated-gamma0", "simplekt"), (SHOWN, "dkt"), (SHOWN, "simplekt"), ("assist17", "simplekt"))

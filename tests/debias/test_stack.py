@@ -62,9 +62,9 @@ def test_right_weights_make_means_right_however_wrong_the_models_are() -> None:
     correct = (torch.rand(40_000, generator=generator) < success).long()
     useless = torch.randn(40_000, 1, generator=generator) + 1
     weight = torch.where(hard, 1.0, 4.0)
-    at = tuple(of[logged] for of in (useless, concept, correct))
-    targeted = fit_stack(*at, weight[logged], 2)
-    naive = fit_stack(*at, torch.ones(int(logged.sum())), 2)
+    said, of_concept, answer = useless[logged], concept[logged], correct[logged]
+    targeted = fit_stack(said, of_concept, answer, weight[logged], 2)
+    naive = fit_stack(said, of_concept, answer, torch.ones(len(answer)), 2)
     for one in (0, 1):
         of = concept == one
         true = float(success[of].mean())
