@@ -2,8 +2,8 @@
 
     python -m documents.readme
 
-The rows stand between their two marks in README.md. `backbones.png`: what tsdr-own and training on randomly exposed answers
-change against naive training, for each backbone, at gamma 0.8. `gamma.png`: the same against the truth, at
+The rows stand between their two marks in README.md. `backbones.png`: what tsdr-own and training on randomly exposed
+answers change against naive training, for each backbone, at gamma 0.8. `gamma.png`: the same against the truth, at
 every strength of selection that was run.
 """
 

@@ -198,8 +198,12 @@ def test_compare_shows_logged_answers_and_the_truth_and_goes_on_where_it_stopped
     assert sorted(trained) == ["naive"] * 2 + ["random-exposure"] * 2 + ["tsdr"] * 2
     beside = {record["backbone"] for record in records} - {"dkt"}
     assert {"global-mean", "concept-mean", "counts", "limit", "limit-whole-skips"} <= beside
+    assert "error of mean success" in run.out
     for record in records:
-        assert {"auc", "acc", "rmse", "log_loss", "ece", "true_bce", "true_rmse", "true_auc"} == set(record["metrics"])
+        metrics = {"auc", "acc", "rmse", "log_loss", "ece", "true_bce", "true_rmse", "true_auc"}
+        more = {name for name in record["metrics"] if name.startswith(("logged_mean", "imputed_mean"))}
+        assert set(record["metrics"]) == metrics | more
+        assert bool(more) == (record["method"] == "tsdr"), "what is imputed is held against the truth, too"
     written = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")}
     again = tsdr("compare", simulated.parent, "--methods", "naive,tsdr", *arguments, "--name", "sim")
     assert again.code == 0

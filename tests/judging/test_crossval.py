@@ -181,7 +181,7 @@ def test_the_bound_is_kept_epoch_by_epoch_on_simulated_logs_only(tmp_path: Path)
     true = replace(plain, truth=simulation.truth)
     with pytest.raises(InputError, match="random exposure has none"):
         cross_validate(true, method="random-exposure", **more)
-    for record in cross_validate(true, method="tsdr", **more):
+    for record in cross_validate(true, method="tsdr-own", **more):
         assert record.watched is not None
         assert len(record.watched) == record.epochs
         assert {"bias_term", "variance_term", "smoothness", "complexity"} == set(record.watched[0])

@@ -55,8 +55,9 @@ class Cell:
         return any(run.has_truth for runs in self.methods.values() for run in runs)
 
     def ours(self) -> Method | None:
-        """tsdr or, where it was not run, tsdr by the backbone's own imputation; None if neither was."""
-        return next((method for method in (TSDR, OWN) if method in self.methods), None)
+        """tsdr or, where it was not run, tsdr-own, with its default λ or with λ chosen; None if none of them was."""
+        tuned = (method for method in self.methods if method.name == OWN.name and method.tuned == ("smoothness",))
+        return next((method for method in (TSDR, OWN, *tuned) if method in self.methods), None)
 
     def paired(self, *methods: Method | None) -> list[list[Record]]:
         """The runs of each method on the folds that all of them have, in the same order."""

@@ -1,5 +1,6 @@
 """What runs came to, as tables on a terminal: on logged answers, against the truth, as estimated, and what it cost."""
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 
@@ -9,12 +10,13 @@ from rich.table import Table
 from tsdr.diagnosis.findings import RESTS_ON
 from tsdr.methods import BASELINE, COUNTS, NAIVE, ORACLE, Method
 from tsdr.metrics import METRICS
-from tsdr.records.changes import Change, change, corrected
+from tsdr.records.changes import Change, change, corrected, mean, standard_error
 from tsdr.records.collection import on_common_folds
 from tsdr.records.gap import GapShare, gap_share
 from tsdr.records.run import ESTIMATED, LIMIT, Record
 
 TRUE_METRICS = ("true_bce", "true_rmse", "true_auc")
+LOGGED_ERROR, IMPUTED_ERROR = "logged_mean_error", "imputed_mean_error"
 CHANGED = ("auc", "log_loss", "true_bce", "true_auc", *ESTIMATED)
 Groups = dict[tuple[str, str, Method], list[Record]]
 
@@ -25,6 +27,9 @@ def show_quality(records: Sequence[Record], console: Console) -> None:
     known = [record for record in records if record.has_truth]
     if known:
         show_truth(known, console)
+    imputed = [record for record in known if IMPUTED_ERROR in record.metrics]
+    if imputed:
+        show_means(imputed, console)
     estimated = [record for record in records if ESTIMATED[0] in record.metrics]
     if estimated:
         show_estimates(estimated, console)
@@ -70,6 +75,28 @@ def show_truth(records: Iterable[Record], console: Console) -> None:
     show_shares(groups, "the best possible predictor at the same history", LIMIT, BASELINE, caption, console)
     note = f"{caption}; an oracle with as few labels as the log has, and no limit"
     show_shares(groups, "random exposure", None, ORACLE, note, console)
+
+
+def show_means(records: Iterable[Record], console: Console) -> None:
+    """Print how far the mean success of concepts is off, by logged answers and as imputed."""
+    columns = ("logged", "imputed", "of that, noise", "mean error")
+    note = (
+        "root mean square over concepts of the error of mean success over all cells; the last: signed, ± se over runs"
+    )
+    table = _table(*columns, caption=note)
+    for key, runs in grouped(records).items():
+        table.add_row(*map(str, key), str(len(runs)), *mean_errors_of(runs))
+    console.print(table)
+
+
+def mean_errors_of(runs: Sequence[Record]) -> list[str]:
+    """How far the mean success of concepts is off: logged, imputed, the noise of targeting, and signed."""
+    said = [f"{mean(runs, name):.4f}" for name in (LOGGED_ERROR, IMPUTED_ERROR)]
+    noise = mean(runs, "imputed_mean_noise")
+    bias = [run.metrics["imputed_mean_bias"] for run in runs]
+    error = standard_error(bias)
+    spread = "" if error is None else f" ± {error:.4f}"
+    return [*said, "-" if math.isnan(noise) else f"{noise:.4f}", f"{statistics.mean(bias):+.4f}{spread}"]
 
 
 def show_shares(groups: Groups, what: str, backbone: str | None, method: Method, note: str, console: Console) -> None:

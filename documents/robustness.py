@@ -1,0 +1,51 @@
+"""The table of robustness in docs/method.md, from the records under results.
+
+    python -m documents.robustness
+
+It stands between two marks. Records are made by `tsdr reproduce robustness --backbones dkt --stop-by loss`.
+"""
+
+import re
+from pathlib import Path
+
+from tsdr.methods import NAIVE
+from tsdr.records.changes import mean
+from tsdr.records.folder import RecordFolder
+from tsdr.records.run import LogName, Record
+from tsdr.report.quality import grouped, mean_errors_of
+from tsdr.report.results.names import log_name, seeds_by_folds
+
+ROOT = Path(__file__).parents[1]
+MARKS = ("<!-- made by documents.robustness -->\n", "<!-- until here -->")
+HEADER = (
+    "| log | method | propensities | imputation | runs | error of a concept's mean, logged | imputed | of that, noise "
+    "| mean error | true BCE, naive | debiased |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
+)
+
+
+def main() -> None:
+    """Fill the table in."""
+    document = ROOT / "docs" / "method.md"
+    between = re.compile(f"(?<={re.escape(MARKS[0])}).*?(?={re.escape(MARKS[1])})", re.DOTALL)
+    found = table(list(RecordFolder(ROOT / "results")))
+    document.write_text(between.sub(lambda _: found, document.read_text()))
+
+
+def table(records: list[Record]) -> str:
+    """A row for each method and each of its conditions."""
+    groups = grouped(record for record in records if record.has_truth)
+    rows = []
+    for (log, backbone, method), runs in groups.items():
+        if "propensities" not in dict(method.changes):
+            continue
+        debias = runs[0].debias
+        naive = [run for run in groups[log, backbone, NAIVE] if run.model_settings == runs[0].model_settings]
+        imputation = "crippled" if debias["crippled"] else "good"
+        about = [log_name(LogName.parse(log)), method.name, debias["propensities"], imputation, seeds_by_folds(runs)]
+        truth = [f"{mean(of, 'true_bce'):.4f}" for of in (naive, runs)]
+        rows.append(f"| {' | '.join([*about, *mean_errors_of(runs), *truth])} |\n")
+    return HEADER + "".join(rows)
+
+
+if __name__ == "__main__":
+    main()
