@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from documents.overview import overview
-from tsdr.methods import BASELINE, NAIVE, NAMES, ORACLE, REGULARISED, TSDR, UNWEIGHTED, Method
+from tsdr.methods import BASELINE, NAIVE, NAMES, ORACLE, OWN, REGULARISED, TSDR, UNWEIGHTED, Method
 from tsdr.paper import BACKBONES
 from tsdr.records.changes import mean
 from tsdr.records.collection import cells, on_common_folds
@@ -25,6 +25,7 @@ from tsdr.report.quality import grouped
 from tsdr.report.results.names import log_name
 from tsdr.report.results.tables import share_closed
 
+CONTROLLED = ((TSDR, UNWEIGHTED), (OWN, Method(REGULARISED)), (OWN, Method.parse(f"{OWN}:weights=off")))
 MODELS = (*BACKBONES, LIMIT)  # the last is no model: what the others are held against
 RECORDS = Path(__file__).parents[1] / "results"
 INTRODUCTION = """\
@@ -48,17 +49,17 @@ do not tell what another training would come to: where seeds disagree, believe t
 *Change* is paired over the same students, with a 95 % interval (none where an older record does not tell students
 apart) and the folds in which it is for the better. What is gained at gamma 0, where nobody skips, is no debiasing.
 
-![What tsdr changes against the truth at each strength of selection](images/gamma.png)
+![What tsdr-own changes against the truth at each strength of selection](images/gamma.png)
 """
 CONTROLS = """
 ## tsdr against its controls
 
 Any good teacher regularises. `naive-regularised` is naive training with dropout and weight decay tuned on each fold's
-validation students, `tsdr-unweighted` is tsdr with w = 1. The differences are tsdr less the control, paired over runs:
-for true BCE negative is better, for logged AUC positive is.
+validation students, `tsdr-unweighted` is tsdr with w = 1, `tsdr-own:weights=off` is tsdr-own with w = 1. The differences
+are the method less the control, paired over runs: for true BCE negative is better, for logged AUC positive is.
 
-| log | model | control | true BCE | logged AUC |
-|---|---|---|---|---|"""
+| log | model | method | control | true BCE | logged AUC |
+|---|---|---|---|---|---|"""
 
 
 DISTANCES = """
@@ -126,12 +127,13 @@ def _distances(records: list[Record]) -> list[str]:
 def _controls(records: list[Record], logs: list[str]) -> list[str]:
     """tsdr beside what regularises without debiasing, on the same folds."""
     parts = [CONTROLS]
-    for log, model, control in product(logs, BACKBONES, (Method(REGULARISED), UNWEIGHTED)):
+    for log, model, (method, control) in product(logs, BACKBONES, CONTROLLED):
         of_model = [record for record in records if (record.dataset, record.backbone) == (log, model)]
-        ours, theirs = ([run for run in of_model if run.method == method] for method in (TSDR, control))
+        ours, theirs = ([run for run in of_model if run.method == one] for one in (method, control))
         if ours and theirs and ours[0].has_truth:
             differences = [_difference(ours, theirs, *metric) for metric in (("true_bce", -1), ("auc", 1))]
-            parts.append(f"| {log_name(LogName.parse(log))} | {model} | {control} | {' | '.join(differences)} |")
+            about = f"{log_name(LogName.parse(log))} | {model} | {method} | {control}"
+            parts.append(f"| {about} | {' | '.join(differences)} |")
     return parts
 
 
