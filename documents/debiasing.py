@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from documents.overview import overview
-from tsdr.methods import BASELINE, NAIVE, NAMES, ORACLE, OWN, REGULARISED, TSDR, UNWEIGHTED, Method
+from tsdr.methods import BASELINE, COUNTS, NAIVE, NAMES, ORACLE, OWN, REGULARISED, TSDR, UNWEIGHTED, Method
 from tsdr.paper import BACKBONES
 from tsdr.records.changes import mean
 from tsdr.records.collection import cells, on_common_folds
@@ -27,6 +27,8 @@ from tsdr.report.results.tables import share_closed
 
 CONTROLLED = ((TSDR, UNWEIGHTED), (OWN, Method(REGULARISED)), (OWN, Method.parse(f"{OWN}:weights=off")))
 MODELS = (*BACKBONES, LIMIT)  # the last is no model: what the others are held against
+# By which training was stopped, and how a model is called then: the paper's rule goes without saying.
+RULES = {"auc": "", "loss": ", stopped by its loss"}
 RECORDS = Path(__file__).parents[1] / "results"
 INTRODUCTION = """\
 # What debiasing gains
@@ -55,8 +57,8 @@ CONTROLS = """
 ## tsdr against its controls
 
 Any good teacher regularises. `naive-regularised` is naive training with dropout and weight decay tuned on each fold's
-validation students, `tsdr-unweighted` is tsdr with w = 1, `tsdr-own:weights=off` is tsdr-own with w = 1. The differences
-are the method less the control, paired over runs: for true BCE negative is better, for logged AUC positive is.
+validation students, `tsdr-unweighted` is tsdr with w = 1, `tsdr-own:weights=off` is tsdr-own with w = 1. The
+differences are the method less the control, paired over runs: for true BCE negative is better, for logged AUC positive.
 
 | log | model | method | control | true BCE | logged AUC |
 |---|---|---|---|---|---|"""
@@ -100,28 +102,30 @@ def document(records: list[Record]) -> str:
             if known
             else "| model | method | seeds x folds | AUC | gain | ACC | RMSE |\n|---|---|---|---|---|---|---|"
         )
-        for model in BACKBONES:
-            of_model = [record for record in records if (record.dataset, record.backbone) == (log, model)]
+        for model, rule in product(BACKBONES, RULES):
+            of_model = [run for run in records if (run.dataset, run.backbone, run.stop_by) == (log, model, rule)]
             for method in dict.fromkeys(record.method for record in sorted(of_model, key=_order)):
-                parts.append(_row(model, method, of_model, known))
-    return "\n".join([*parts, *_controls(records, logs), *_distances(everything)])
+                parts.append(_row(model + RULES[rule], method, of_model, known))
+    return "\n".join([*parts, *_controls(records, logs), DISTANCES, *(_distances(everything, rule) for rule in RULES)])
 
 
-def _distances(records: list[Record]) -> list[str]:
-    """Every model beside the best possible predictor, on logs where that is known."""
-    parts = [DISTANCES]
-    groups = grouped(record for record in records if record.has_truth and record.size != "light" and not record.timed)
+def _distances(records: list[Record], rule: str) -> str:
+    """Every model that a rule has stopped beside the best possible predictor, on logs where that is known."""
+    parts = []
+    shown = (record for record in records if record.has_truth and record.size != "light" and not record.timed)
+    groups = grouped(record for record in shown if record.backbone == COUNTS or record.stop_by in (None, rule))
     for log in sorted({log for log, backbone, _ in groups if backbone == LIMIT}):
-        start, end = groups[log, "dkt", NAIVE], groups[log, LIMIT, BASELINE]
+        start, end = groups.get((log, "dkt", NAIVE), []), groups[log, LIMIT, BASELINE]
         for (other, backbone, method), runs in groups.items():
             start_there, there, end_there = on_common_folds([start, runs, end])
             if other != log or not there or (method.is_baseline and backbone != LIMIT):
                 continue
             away = mean(there, "true_bce") - mean(end_there, "true_bce")
             share = share_closed(gap_share(start_there, there, end_there, "true_bce")) if there != start_there else "-"
-            row = [log_name(LogName.parse(log)), backbone, str(method), str(len(there)), _mean(there, "true_bce")]
+            named = backbone if backbone in (COUNTS, LIMIT) else backbone + RULES[rule]
+            row = [log_name(LogName.parse(log)), named, str(method), str(len(there)), _mean(there, "true_bce")]
             parts.append(f"| {' | '.join([*row, f'{away:.4f}', share, _mean(there, 'auc')])} |")
-    return parts
+    return "\n".join(parts)
 
 
 def _controls(records: list[Record], logs: list[str]) -> list[str]:
@@ -129,7 +133,10 @@ def _controls(records: list[Record], logs: list[str]) -> list[str]:
     parts = [CONTROLS]
     for log, model, (method, control) in product(logs, BACKBONES, CONTROLLED):
         of_model = [record for record in records if (record.dataset, record.backbone) == (log, model)]
-        ours, theirs = ([run for run in of_model if run.method == one] for one in (method, control))
+        rule = "loss" if method == TSDR else "auc"
+        ours, theirs = (
+            [run for run in of_model if (run.method, run.stop_by) == (one, rule)] for one in (method, control)
+        )
         if ours and theirs and ours[0].has_truth:
             differences = [_difference(ours, theirs, *metric) for metric in (("true_bce", -1), ("auc", 1))]
             about = f"{log_name(LogName.parse(log))} | {model} | {method} | {control}"

@@ -30,7 +30,8 @@ def _row(cell: Cell) -> list[str]:
     ours = cell.ours()
     assert ours is not None
     naive, runs = cell.paired(NAIVE, ours)
-    about = [log_name(cell.log), cell.model.backbone, str(ours), seeds_by_folds(runs)]
+    stopped = " (stopped by its loss)" if runs[0].stop_by == "loss" else ""
+    about = [log_name(cell.log), cell.model.backbone + stopped, str(ours), seeds_by_folds(runs)]
     row = [*about, *_before_and_after(change(naive, runs, "auc"), with_change=True)]
     truth = _before_and_after(change(naive, runs, "true_bce"), with_change=False)
     return [*row, *truth, share_closed(distance_closed(cell, ours)), share_closed(gap_closed(cell, ours))]

@@ -1,8 +1,9 @@
-"""The table of robustness in docs/method.md, from the records under results.
+"""The table of robustness in docs/method.md, from the records under results/robustness.
 
     python -m documents.robustness
 
-It stands between two marks. Records are made by `tsdr reproduce robustness --backbones dkt --stop-by loss`.
+It stands between two marks. Records are made by `tsdr reproduce robustness --backbones dkt --folds 2 --seeds 21,22,23
+--stop-by loss --out results/robustness`.
 """
 
 import re
@@ -27,7 +28,7 @@ def main() -> None:
     """Fill the table in."""
     document = ROOT / "docs" / "method.md"
     between = re.compile(f"(?<={re.escape(MARKS[0])}).*?(?={re.escape(MARKS[1])})", re.DOTALL)
-    found = table(list(RecordFolder(ROOT / "results")))
+    found = table(list(RecordFolder(ROOT / "results" / "robustness")))
     document.write_text(between.sub(lambda _: found, document.read_text()))
 
 

@@ -143,6 +143,8 @@ def test_runs_that_cannot_be_paired_are_refused() -> None:
     found = predictions(np.random.default_rng(6))
     with pytest.raises(InputError, match="same folds"):
         paired_difference([whole(found)], [whole(found, fold=1)], "auc")
+    with pytest.raises(InputError, match="same folds"):
+        paired_difference([whole(found)], [whole(found, options={"data": "one", "folds": 2})], "auc")
     with pytest.raises(InputError, match="no interval for 'ece'"):
         interval([whole(found)], "ece")
     with pytest.raises(InputError, match="true_bce; run it again"):

@@ -123,6 +123,11 @@ class Run(BaseModel):
         return self.options.get("training", {}).get("max_epochs") == TIMED_EPOCHS
 
     @property
+    def stop_by(self) -> str | None:
+        """What stopped the training, the paper's rule unless it says otherwise; None if nothing was trained."""
+        return self.options["training"].get("stop_by", "auc") if "training" in self.options else None
+
+    @property
     def size(self) -> str | None:
         """The size of the backbone, where it comes in several."""
         return self.options.get("backbone", {}).get("size")

@@ -154,8 +154,8 @@ def _log_of(run: Record) -> str:
 
 
 def fold_of(run: Record) -> tuple[str, int, int, object]:
-    """What two runs must have in common to be paired: the log's content, the seed and the fold."""
-    return _log_of(run), run.seed, run.fold, run.options.get("fold_seed")
+    """What two runs must have in common to be paired: the log's content, the seed and the fold, of as many folds."""
+    return _log_of(run), run.seed, run.fold, (run.options.get("folds"), run.options.get("fold_seed"))
 
 
 def _ordered(runs: Sequence[Record]) -> list[Record]:
