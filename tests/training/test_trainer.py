@@ -101,7 +101,7 @@ def test_training_learns_and_restores_the_best_weights(sequences: Sequences) -> 
 
 def test_training_stops_by_its_loss_unless_told_otherwise(sequences: Sequences) -> None:
     model, epochs = train(sequences, TrainingOptions(patience=2, max_epochs=30, learning_rate=5e-3, device="cpu"))
-    assert {epoch.score_name for epoch in epochs} == {"loss, negative"}
+    assert {epoch.score_name for epoch in epochs} == {"negative loss"}
     best = max(epoch.score for epoch in epochs)
     found = predict(model, halves(sequences)[1])
     assert -log_loss(found.success, found.correct) == pytest.approx(best, abs=1e-9)

@@ -25,7 +25,7 @@ class AnswerLearner(Learner):
     @property
     def score_name(self) -> str:
         """Of the two, the one to stop by; a score is the better the larger it is."""
-        return "AUC" if self.stop_by == "auc" else "loss, negative"
+        return "AUC" if self.stop_by == "auc" else "negative loss"
 
     def validate(self, validation: Sequences) -> float:
         """The score on the labels of the validation students."""
