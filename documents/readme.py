@@ -2,13 +2,13 @@
 
     python -m documents.readme
 
-The rows stand between their two marks in README.md. `backbones.png`: what tsdr-own and training on randomly exposed
-answers change against naive training, for each backbone, at gamma 0.8. `gamma.png`: the same against the truth, at
+The rows stand between their two marks in README.md. `backbones.png`: what tsdr changes against naive training, for each
+backbone, at gamma 0.8. `gamma.png`: what tsdr-own and training on randomly exposed answers change against the truth, at
 every strength of selection that was run.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from documents.overview import overview, place
-from tsdr.methods import NAIVE, ORACLE, OWN, Method
+from tsdr.methods import NAIVE, ORACLE, OWN, TSDR, Method
 from tsdr.paper import BACKBONES
 from tsdr.records.changes import change
 from tsdr.records.collection import Cell, cells
@@ -25,7 +25,8 @@ from tsdr.report.plots import save
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
-METHODS = {OWN: ("tab:blue", "D"), ORACLE: ("0.5", "s")}
+AT_ONE = {TSDR: ("tab:blue", "D")}
+AT_ALL = {OWN: ("tab:blue", "D"), ORACLE: ("0.5", "s")}
 METRICS = {"auc": "AUC on logged answers", "true_bce": "cross-entropy against the truth (less is better)"}
 SHOWN = "simulated-gamma0.8"
 ROWS = (("simulated-gamma0", "simplekt"), (SHOWN, "dkt"), (SHOWN, "simplekt"), ("assist17", "simplekt"))
@@ -39,10 +40,14 @@ def main() -> None:
     readme = ROOT / "README.md"
     between = re.compile(f"(?<={re.escape(MARKS[0])}).*?(?={re.escape(MARKS[1])})", re.DOTALL)
     readme.write_text(between.sub(lambda _: table, readme.read_text()))
-    whole = [cell for cell in found if len(cell.paired(NAIVE, *METHODS)[0]) > 1]
-    at_one = sorted((cell for cell in whole if cell.dataset == SHOWN), key=place)
-    draw_backbones(at_one, IMAGES / "backbones.png")
-    draw_gammas(whole, IMAGES / "gamma.png")
+    at_one = [cell for cell in _with(AT_ONE, found) if cell.dataset == SHOWN]
+    draw_backbones(sorted(at_one, key=place), IMAGES / "backbones.png")
+    draw_gammas(_with(AT_ALL, found), IMAGES / "gamma.png")
+
+
+def _with(methods: Iterable[Method], found: Iterable[Cell]) -> list[Cell]:
+    """The cells that have these methods beside naive training."""
+    return [cell for cell in found if len(cell.paired(NAIVE, *methods)[0]) > 1]
 
 
 def _light(cell: Cell) -> bool:
@@ -53,7 +58,7 @@ def draw_backbones(shown: Sequence[Cell], path: Path) -> None:
     """A row a backbone; what the log says on the left, what is true on the right."""
     figure, panels = plt.subplots(1, 2, figsize=(10, 0.45 * len(shown) + 1.7), sharey=True, layout="constrained")
     for panel, (metric, label) in zip(panels, METRICS.items(), strict=True):
-        for method, (colour, marker) in METHODS.items():
+        for method, (colour, marker) in AT_ONE.items():
             for row, cell in enumerate(shown):
                 difference, interval = _change(cell, method, metric)
                 named_once = str(method) if row == 0 else None
@@ -74,7 +79,7 @@ def draw_gammas(shown: Sequence[Cell], path: Path) -> None:
     figure, panels = plt.subplots(2, 3, figsize=(10, 5.6), sharex=True, sharey=True, layout="constrained")
     for panel, backbone in zip(panels.flat, BACKBONES, strict=True):
         found = {gamma: cell for cell in shown if (gamma := _gamma(cell, backbone)) is not None}
-        for method, (colour, marker) in METHODS.items():
+        for method, (colour, marker) in AT_ALL.items():
             changes = {gamma: _change(cell, method, "true_bce") for gamma, cell in sorted(found.items())}
             values = [difference for difference, _ in changes.values()]
             panel.plot(
@@ -107,7 +112,7 @@ def _change(cell: Cell, method: Method, metric: str) -> tuple[float, tuple[float
 
 
 def _runs(cell: Cell) -> str:
-    naive = cell.paired(NAIVE, *METHODS)[0]
+    naive = cell.paired(NAIVE, *AT_ONE)[0]
     seeds = len({run.seed for run in naive})
     return f"{seeds} x {len(naive) // seeds}"
 
