@@ -41,7 +41,7 @@ def measure(backbone: str, path: str | None, columns: dict[str, str]) -> tuple[f
     before, begin = peak_memory_mib(), time.perf_counter()
     learner = new_objective(backbone, train, {}, training, NAIVE_OPTIONS)
     epochs = fit(learner, train, validation, training)
-    answers = int(train.batch.scored.sum())
+    answers = len(train.scored)
     return time.perf_counter() - begin, peak_memory_mib() - before, epochs[-1].best_score, answers
 
 

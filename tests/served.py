@@ -7,6 +7,7 @@ import polars as pl
 import torch
 
 from tsdr import Log, Vocabulary, build_backbone
+from tsdr.defaults import Extent
 from tsdr.models.bundle import Bundle
 from tsdr.models.model import Model
 
@@ -14,7 +15,7 @@ BACKBONES = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt", "counts"
 VOCABULARY = Vocabulary(tuple(f"c{i:02}" for i in range(11)), tuple(f"q{i:02}" for i in range(13)))
 
 
-def random_bundle(name: str = "dkt", window: int = 8, vocabulary: Vocabulary = VOCABULARY, **options: Any) -> Bundle:
+def random_bundle(name: str = "dkt", window: Extent = 8, vocabulary: Vocabulary = VOCABULARY, **options: Any) -> Bundle:
     options = options if name == "counts" else {"d": 16, "size": "light"} | options
     torch.manual_seed(5)
     model = build_backbone(
@@ -26,7 +27,7 @@ def random_bundle(name: str = "dkt", window: int = 8, vocabulary: Vocabulary = V
     return Bundle(model, name, model.options, vocabulary, window, {})
 
 
-def random_model(name: str = "dkt", window: int = 8) -> Model:
+def random_model(name: str = "dkt", window: Extent = 8) -> Model:
     return Model(random_bundle(name, window))
 
 

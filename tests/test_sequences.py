@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tsdr import Batch, Folds, InputError, Log, Sequences, Vocabulary
+from tsdr.defaults import Extent
 from tsdr.sequences import Split
 
 
@@ -38,7 +39,7 @@ def expected(log: Log) -> dict[str, list[tuple[str, str, int]]]:
 
 @given(
     st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 23), min_size=1),
-    st.integers(1, 9),
+    st.integers(2, 9),
     st.integers(1, 6),
 )
 @settings(max_examples=60, deadline=None)
@@ -51,12 +52,75 @@ def test_sequences_hold_what_the_log_holds(lengths: dict[str, int], window: int,
     assert latest.dropped.earlier_interactions == sum(max(0, len(rows) - window) for rows in kept.values())
 
 
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=5),
+    st.one_of(st.integers(2, 11), st.just("all")),
+    st.one_of(st.integers(1, 20), st.just("all")),
+)
+@settings(max_examples=150, deadline=None)
+def test_every_answer_that_counts_is_scored_once_with_half_a_window_before_it(
+    lengths: list[int], window: Extent, scored: Extent
+) -> None:
+    log = log_of({f"s{i}": n for i, n in enumerate(lengths)})
+    sequences = Sequences.from_log(log, window=window, scored=scored, minimum=1)
+    found = []
+    for batch in sequences.batches(3):
+        for row, step in batch.scored.nonzero().tolist():
+            found.append(int(batch.place[row, step]))  # type: ignore[index]
+    assert sorted(found) == sequences.scored.tolist()
+    latest = [(i, at) for i, n in enumerate(lengths) for at in range(1, n) if scored == "all" or at >= n - scored]
+    student = [int(sequences.student[row][1:]) for row in sequences.row_of_answers().tolist()]
+    assert [(student[place], int(sequences.position[place])) for place in sequences.scored.tolist()] == latest
+    rows = sequences.rows
+    for begin, length, context in zip(rows.begin.tolist(), rows.length.tolist(), rows.context.tolist(), strict=True):
+        assert context >= 1
+        assert window == "all" or length <= window
+        first = int(sequences.position[begin])
+        one_will_do = window == "all" or (scored != "all" and scored < window)  # then the latest window is the row
+        assert first == 0 or one_will_do or context >= int(window) // 2
+
+
+def test_long_histories_come_in_stretches_of_rows_alike_in_length() -> None:
+    lengths = {f"s{i:03d}": n for i, n in enumerate([5, 700, 30, 410, 6, 401, 20, 2000])}
+    sequences = Sequences.from_log(log_of(lengths), window="all")
+    read: dict[int, list[int]] = {}
+    before: list[int] = []
+    padded = cells = 0
+    for batch in sequences.batches(2, torch.Generator().manual_seed(1)):
+        assert batch.place is not None
+        assert batch.mask.shape[1] <= 200
+        rows = sequences.row_of_answers()[batch.place[:, 0]].tolist()
+        assert batch.after is None or [before[i] for i in batch.after.tolist()] == rows
+        for row, place, mask in zip(rows, batch.place, batch.mask, strict=True):
+            read.setdefault(row, []).extend(place[mask].tolist())
+        before = rows
+        padded, cells = padded + int((~batch.mask).sum()), cells + batch.mask.numel()
+    assert read == {i: list(range(b, b + n)) for i, (b, n) in enumerate(zip(*_spans(sequences), strict=True))}
+    assert padded < 0.2 * cells
+
+
+def _spans(sequences: Sequences) -> tuple[list[int], list[int]]:
+    return sequences.rows.begin.tolist(), sequences.rows.length.tolist()
+
+
+def test_a_whole_history_is_cut_to_a_window_with_the_same_answers_scored() -> None:
+    log = log_of({"a": 40, "b": 7, "c": 90})
+    for scored in (15, "all"):
+        whole = Sequences.from_log(log, window="all", scored=scored)
+        cut = Sequences.from_log(log, window=20, scored=scored)
+        again = whole.within(20)
+        assert again.digest() == cut.digest()
+        assert torch.equal(again.batch.mask, cut.batch.mask)
+        assert torch.equal(whole.position[whole.scored], again.position[again.scored])
+
+
 def test_masks_are_right_padded_and_positions_count_the_whole_history() -> None:
     sequences = Sequences.from_log(log_of({"a": 7, "b": 2}), window=4, minimum=1)
     assert sequences.student == ("a", "b")
     assert sequences.batch.mask.tolist() == [[True] * 4, [True, True, False, False]]
     assert sequences.batch.scored.tolist() == [[False, True, True, True], [False, True, False, False]]
-    assert sequences.position.tolist() == [[3, 4, 5, 6], [0, 1, 0, 0]]
+    assert sequences.position.tolist() == [3, 4, 5, 6, 0, 1]
+    assert sequences.batch.place.tolist() == [[0, 1, 2, 3], [4, 5, 0, 0]]  # type: ignore[union-attr]
     for tensor in (
         sequences.batch.concept,
         sequences.batch.question,
@@ -85,7 +149,7 @@ def test_unknown_concepts_are_an_error_or_skipped_and_unknown_questions_average(
         Sequences.from_log(other, known)
     sequences = Sequences.from_log(other, known, unknown="skip")
     assert sequences.dropped.unknown_concepts == 3
-    assert sequences.position.tolist() == [[0, 1, 3, 4, 6, 7]]
+    assert sequences.position.tolist() == [0, 1, 3, 4, 6, 7]
     assert sequences.batch.question.tolist() == [[0, 1, 3, 4, -1, -1]]
     assert sequences.unknown_questions == 2
 
@@ -129,7 +193,7 @@ def test_select_keeps_the_students_asked_for() -> None:
     log = log_of({"a": 5, "b": 6, "c": 7})
     selected = Sequences.from_log(log).select(["c", "a", "absent"])
     assert interactions(selected) == {student: expected(log)[student] for student in ("a", "c")}
-    assert selected.position.shape == selected.batch.mask.shape
+    assert len(selected.position) == len(selected.answers) == 12
 
 
 @given(st.integers(5, 60), st.integers(2, 5), st.integers(0, 3))

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tsdr.defaults import BACKBONE, COMPARED, FOLDS, MINIMUM, WINDOW
+from tsdr.defaults import BACKBONE, COMPARED, FOLDS, MINIMUM, WINDOW, Extent
 from tsdr.experiments.engines import Engine, Failure, InProcess, Job
 from tsdr.experiments.grid import each_once, run_grid
 from tsdr.judging.experiment import Experiment, plan_baselines, plan_folds
@@ -39,7 +39,9 @@ def compare(
     methods: Iterable[str | Method] = COMPARED,
     options: Mapping[str, Any] | None = None,
     folds: int = FOLDS,
-    window: int = WINDOW,
+    window: Extent = WINDOW,
+    scored: Extent | None = None,
+    learned: Extent | None = None,
     minimum: int = MINIMUM,
     training: TrainingOptions | None = None,
     watch_bound: bool = False,
@@ -50,6 +52,8 @@ def compare(
 ) -> Comparison:
     """Cross-validate methods by student, on the same folds; a simulated log is held against its truth, too.
 
+    A `window` of a student's answers is in view before each, or all of them; the latest `scored` of a student are what
+    is judged by, and the latest `learned` what is learned from: unless it is said, as many as one window has.
     Every fold leaves a record in the folder `out`, and one that has a record is not run again. `name` is what records
     call the log. Beside the methods stand baselines: means, the logistic model `counts` and, for a simulated log, the
     best possible predictor. With a `console`, training shows how it comes along.
@@ -64,6 +68,8 @@ def compare(
         folds=folds,
         seed=how.seed,
         window=window,
+        scored=scored,
+        learned=learned,
         minimum=minimum,
     )
     planned = plan_baselines(tested, how)

@@ -1,5 +1,9 @@
 """What is done unless one is told otherwise: the same in Python and in every command."""
 
+from typing import Literal
+
+Extent = int | Literal["all"]  # how much of a history: the latest so many answers, or all of them
+
 BACKBONE = "simplekt"
 METHOD = "tsdr"
 COMPARED = ("naive", METHOD)

@@ -25,10 +25,9 @@ class Predictions:
 
     @classmethod
     def scored(cls, success: Array, sequences: "Sequences") -> "Predictions":
-        """Pick the scored steps of predictions [sequences, steps]."""
-        mask = sequences.batch.scored.numpy()
-        student = sequences.student_numbers().numpy()
-        return cls(success[mask], sequences.batch.correct.numpy()[mask], np.repeat(student, mask.sum(1)))
+        """Predictions of the scored answers of sequences."""
+        correct = sequences.answers.correct[sequences.scored].numpy()
+        return cls(success, correct, sequences.student_of_scored().numpy())
 
 
 def auc(success: Array, correct: Array) -> float:

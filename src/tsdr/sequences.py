@@ -1,33 +1,61 @@
-"""From a log to what a model reads: padded tensors, one row a student, and folds by student."""
+"""From a log to what a model reads: histories cut into rows, batches of them, and folds by student."""
 
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 import polars as pl
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from tsdr.defaults import FOLDS, MINIMUM, SEED, VALIDATION, WINDOW
+from tsdr.defaults import FOLDS, MINIMUM, SEED, VALIDATION, WINDOW, Extent
 from tsdr.errors import InputError
 from tsdr.log import Log, Unknown, Vocabulary
 
 UNKNOWN_QUESTION = -1
+STRETCH = 200  # steps that a batch has at most, where rows are longer: they go on in the next one
+JITTER = 0.1  # rows of so much the same length are taken for alike, so that they meet others in every epoch
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers one after the other, [answers] each; a student's are together, the oldest first.
+
+    `concept`, `question` and `response` are what a model reads of an interaction once it is past; `correct` is its
+    label, which no model reads. A `question` of -1 is one that the vocabulary does not know: it counts as a question of
+    average difficulty. Labels are of the logged question or, with a `target`, of that concept at no question.
+    `exposure` is how likely what was logged was to be, relative to an even choice of concept and of question within it,
+    where that is known.
+    """
+
+    concept: Tensor
+    question: Tensor
+    response: Tensor
+    correct: Tensor
+    target: Tensor | None = None
+    exposure: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.concept)
+
+    def columns(self) -> dict[str, Tensor]:
+        """What there is of it, by name."""
+        every = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: column for name, column in every.items() if column is not None}
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Interactions of several students, right-padded: [batch, steps] each.
+    """Interactions of several students, right-padded: [batch, steps] each, and otherwise as `Answers` has them.
 
-    `concept`, `question` and `response` are what a model reads of an interaction once it is past; `correct` is the
-    label of the step, which no model reads. `mask` is true at real interactions, and `scored` at those whose label
-    losses and metrics count. A `question` of -1 is one that the vocabulary does not know: it counts as a question of
-    average difficulty. Labels are of the logged question or, with a `target`, of that concept at no question.
-    `exposure` is how likely what was logged was to be, relative to an even choice of concept and of question within it,
-    where that is known.
+    `mask` is true at real interactions, and `scored` at those whose label losses and metrics count. `place` says which
+    of all answers of its sequences a step is. A long history comes in several batches, one after the other: `after`
+    [batch] are then the rows of the batch before which these go on from.
     """
 
     concept: Tensor
@@ -38,6 +66,8 @@ class Batch:
     mask: Tensor
     target: Tensor | None = None
     exposure: Tensor | None = None
+    place: Tensor | None = None
+    after: Tensor | None = None
 
     @classmethod
     def of_answers(cls, concept: Tensor, question: Tensor, correct: Tensor, mask: Tensor) -> Self:
@@ -48,6 +78,12 @@ class Batch:
 
     def __len__(self) -> int:
         return self.mask.shape[0]
+
+    def answers(self) -> Answers:
+        """Its real interactions, one after the other."""
+        names = (field.name for field in fields(Answers))
+        columns = {name: column for name in names if (column := getattr(self, name)) is not None}
+        return Answers(**{name: column[self.mask] for name, column in columns.items()})
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Self:
         """The batch with a function applied to each of its tensors."""
@@ -70,21 +106,89 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class Sequences:
-    """All sequences of a log as one padded batch, with whose they are and where in the history they stand.
+class Rows:
+    """Stretches of answers that are read one at a time: where each begins, how long it is, and how much is `context`.
 
-    `student[i]` is the student of row i, and `position[i, j]` says which of all the student's answers in the
-    log step j is, 0 the first.
+    The context, a step at least, is read and not scored.
     """
 
-    batch: Batch
-    student: tuple[str, ...]
+    begin: Tensor
+    length: Tensor
+    context: Tensor
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def __getitem__(self, rows: Tensor) -> "Rows":
+        return Rows(self.begin[rows], self.length[rows], self.context[rows])
+
+    @classmethod
+    def of_students(cls, answers: NDArray[np.int64], window: Extent, scored: Extent) -> tuple["Rows", Tensor]:
+        """Rows of students with so many answers each, which lie one after the other; and whose each row is.
+
+        A row has a window at most, and every answer that counts is scored in one of them. One row that ends with the
+        latest answer will do if that has all that counts; else rows begin half a window after each other, so that what
+        is scored in any but the first has half a window before it.
+
+        >>> Rows.of_students(np.array([7]), window=4, scored="all")[0]
+        Rows(begin=tensor([0, 2, 4]), length=tensor([4, 4, 3]), context=tensor([1, 2, 2]))
+        """
+        first = np.ones_like(answers) if scored == "all" else np.maximum(1, answers - scored)
+        if window == "all":
+            begin, owner, context = np.zeros_like(answers), np.arange(len(answers)), first
+        else:
+            hop, one = stride(window), answers - first < window
+            owner, number = _counted_off(np.where(one, 1, -(-(answers - window + hop) // hop)))
+            begin = np.where(one[owner], np.maximum(0, answers - window)[owner], number * hop)
+            context = np.where(one[owner] | (begin == 0), 1, window - hop)
+            needed = begin + window > first[owner]
+            begin, owner, context = begin[needed], owner[needed], context[needed]
+            context = np.maximum(context, first[owner] - begin)
+        length = answers[owner] - begin
+        if window != "all":
+            length = np.minimum(length, window)
+        begin = begin + (answers.cumsum() - answers)[owner]
+        return cls(*map(torch.from_numpy, (begin, length, context))), torch.from_numpy(owner)
+
+
+def stride(window: int) -> int:
+    """How far apart the windows of one history begin: half a window, so that half of one is always in view."""
+    return max(1, window // 2)
+
+
+def view_begins(answers: int, window: Extent) -> int:
+    """Where what is in view begins, of a student with so many answers who is asked once more.
+
+    As in the rows of a history that is scored throughout: when a window is full, its older half goes out of view.
+
+    >>> [view_begins(answers, 4) for answers in range(9)]
+    [0, 0, 0, 0, 2, 2, 4, 4, 6]
+    """
+    if window == "all" or answers < window:
+        return 0
+    hop = stride(window)
+    return -((window - 1 - answers) // hop) * hop
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """What models read of a log: answers, and rows of them, with whose they are and where in the history they stand.
+
+    `student[i]` is the student of row i, and `position[j]` says which of all the student's answers in the log answer j
+    is, 0 the first. Rows, and what is scored in them, are in the order of students and of time, however histories are
+    cut: sequences of the same log with the same answers scored can be compared answer by answer.
+    """
+
+    answers: Answers
     position: Tensor
+    rows: Rows
+    student: tuple[str, ...]
     vocabulary: Vocabulary
     dropped: Dropped
-    unknown_questions: int
-    window: int
+    window: Extent
+    counted: Extent
     minimum: int
+    width: int
 
     @classmethod
     def from_log(
@@ -92,99 +196,207 @@ class Sequences:
         log: Log,
         vocabulary: Vocabulary | None = None,
         *,
-        window: int = WINDOW,
+        window: Extent = WINDOW,
+        scored: Extent | None = None,
         minimum: int = MINIMUM,
         unknown: Unknown = "error",
     ) -> "Sequences":
-        """The latest `window` interactions of every student with `minimum` or more.
+        """The histories of every student with `minimum` interactions or more, a `window` of them in view at a time.
 
+        The latest `scored` interactions of a student are scored, or all of them, but for the very first, before which
+        nothing is. Unless it is said, those that one window has: a student then has one row, the latest window.
         Skipped offers are left out and counted. A concept that the vocabulary does not know is an error;
         `unknown="skip"` drops its interactions and counts them. Without a vocabulary, the log's own is fitted.
         """
-        if window < 1 or minimum < 1:
-            raise InputError(f"window and minimum are at least 1, not {window} and {minimum}")
+        counted = scored or ("all" if window == "all" else window - 1)
+        if window != "all" and window < 2:
+            raise InputError(f"a window has an answer to read and one to foretell: at least 2 answers, not {window}")
+        if (counted != "all" and counted < 1) or minimum < 1:
+            raise InputError(f"scored and minimum are at least 1, not {counted} and {minimum}")
         vocabulary = vocabulary or Vocabulary.fit(log)
         answers = coded_answers(log, vocabulary, unknown)
-        coded = answers.filter(pl.col("concept") >= 0).with_columns(
-            left=pl.int_range(pl.len(), 0, -1).over("student"), answers=pl.len().over("student")
-        )
-        long_enough = coded.filter(pl.col("answers") >= minimum)
-        kept = long_enough.filter(pl.col("left") <= window)
-        dropped = Dropped(
-            skipped_offers=log.skipped_offers,
-            unknown_concepts=answers.height - coded.height,
-            short_students=len(log.students) - long_enough["student"].n_unique(),
-            earlier_interactions=long_enough.height - kept.height,
-        )
-        return cls._padded(kept, window, minimum, vocabulary, dropped)
+        coded = answers.filter(pl.col("concept") >= 0).with_columns(answers=pl.len().over("student"))
+        kept = coded.filter(pl.col("answers") >= minimum)
+        numbers = kept.group_by("student", maintain_order=True).agg(pl.len().cast(pl.Int64))
+        rows, owner = Rows.of_students(numbers["len"].to_numpy(), window, counted)
+        whole = Answers(*(_tensor(kept[name]) for name in ("concept", "question", "correct", "correct")))
+        names = numbers["student"].to_list()
+        laid_out = cls(
+            answers=whole,
+            position=_tensor(kept["position"]),
+            rows=rows,
+            student=tuple(names[number] for number in owner.tolist()),
+            vocabulary=vocabulary,
+            dropped=Dropped(log.skipped_offers, answers.height - coded.height, len(log.students) - len(names), 0),
+            window=window,
+            counted=counted,
+            minimum=minimum,
+            width=int(rows.length.max()) if len(rows) else 0,
+        )._in_reach()
+        out_of_reach = len(whole) - len(laid_out.answers)
+        return replace(laid_out, dropped=replace(laid_out.dropped, earlier_interactions=out_of_reach))
 
     @classmethod
-    def _padded(
-        cls, kept: pl.DataFrame, window: int, minimum: int, vocabulary: Vocabulary, dropped: Dropped
-    ) -> "Sequences":
-        """Lay the interactions out, a student's in a row."""
-        kept = kept.with_columns(
-            row=pl.col("student").rle_id().cast(pl.Int64), step=pl.int_range(pl.len()).over("student")
-        )
-        first = kept.filter(pl.col("step") == 0)
-        row, step = _tensor(kept["row"]), _tensor(kept["step"])
-        steps = int(step.max()) + 1 if len(step) else 0
-
-        def pad(column: str) -> Tensor:
-            padded = torch.zeros(first.height, steps, dtype=torch.long)
-            padded[row, step] = _tensor(kept[column])
-            return padded
-
-        mask = torch.zeros(first.height, steps, dtype=torch.bool)
-        mask[row, step] = True
-        return cls(
-            batch=Batch.of_answers(pad("concept"), pad("question"), pad("correct"), mask),
-            student=tuple(first["student"]),
-            position=pad("position"),
-            vocabulary=vocabulary,
-            dropped=dropped,
-            unknown_questions=int((kept["question"] == UNKNOWN_QUESTION).sum()),
-            window=window,
-            minimum=minimum,
-        )
+    def of_batch(cls, batch: Batch, student: Sequence[str], vocabulary: Vocabulary) -> "Sequences":
+        """A batch as sequences, a row a student, of which all but the first answer is scored."""
+        length = batch.mask.sum(1)
+        rows = Rows(length.cumsum(0) - length, length, torch.ones_like(length))
+        position = torch.arange(batch.mask.shape[1]).expand_as(batch.mask)[batch.mask]
+        width = batch.mask.shape[1]
+        window = max(2, width)
+        counted = window - 1
+        dropped = Dropped(0, 0, 0, 0)
+        return cls(batch.answers(), position, rows, tuple(student), vocabulary, dropped, window, counted, 1, width)
 
     def __len__(self) -> int:
         return len(self.student)
 
-    def select(self, students: Sequence[str]) -> "Sequences":
-        """The sequences of these students only; students without a sequence are passed over."""
-        wanted = set(students)
-        rows = torch.tensor([i for i, student in enumerate(self.student) if student in wanted], dtype=torch.long)
-        batch = self.batch_of(rows)
-        return replace(
-            self,
-            batch=batch,
-            student=tuple(self.student[i] for i in rows.tolist()),
-            position=self.position[rows],
-            unknown_questions=int(((batch.question == UNKNOWN_QUESTION) & batch.mask).sum()),
-        )
+    @property
+    def unknown_questions(self) -> int:
+        """How many answers are to questions that the vocabulary does not know."""
+        return int((self.answers.question == UNKNOWN_QUESTION).sum())
+
+    @property
+    def batch(self) -> Batch:
+        """All rows in one batch: of a small log."""
+        return self.batch_of(torch.arange(len(self)))
+
+    @cached_property
+    def scored(self) -> Tensor:
+        """The places among the answers of those that are scored."""
+        rows = self.rows
+        return _ranges(rows.begin + rows.context, rows.length - rows.context)
 
     def student_numbers(self) -> Tensor:
         """The student of each row as a number: the place among the sorted names of all that have a sequence here."""
         place = {name: number for number, name in enumerate(sorted(set(self.student)))}
         return torch.tensor([place[name] for name in self.student], dtype=torch.long)
 
+    def student_of_scored(self) -> Tensor:
+        """The number of the student of each scored answer."""
+        return self.student_numbers().repeat_interleave(self.rows.length - self.rows.context)
+
+    def row_of_answers(self) -> Tensor:
+        """The first row that each answer is in."""
+        row = torch.zeros(len(self.answers), dtype=torch.long)
+        last_first = torch.arange(len(self)).flip(0)  # so that the first one is written last
+        row[_ranges(self.rows.begin[last_first], self.rows.length[last_first])] = last_first.repeat_interleave(
+            self.rows.length[last_first]
+        )
+        return row
+
+    def first_answers(self) -> Tensor:
+        """Which answers [answers] are the first of their student here."""
+        student = self.student_numbers()[self.row_of_answers()]
+        return student != torch.cat([torch.full((1,), -1), student[:-1]])
+
+    def students(self) -> tuple[str, ...]:
+        """Those that have a sequence here, in order."""
+        return tuple(dict.fromkeys(self.student))
+
+    def select(self, students: Sequence[str]) -> "Sequences":
+        """The sequences of these students only; students without a sequence are passed over."""
+        wanted = set(students)
+        numbers = torch.tensor([i for i, student in enumerate(self.student) if student in wanted], dtype=torch.long)
+        student = tuple(self.student[i] for i in numbers.tolist())
+        return replace(self, rows=self.rows[numbers], student=student)._in_reach()
+
+    def _in_reach(self) -> "Sequences":
+        """The same rows, and of the answers only those that one of them has."""
+        held = torch.zeros(len(self.answers), dtype=torch.bool)
+        held[_ranges(self.rows.begin, self.rows.length)] = True
+        place = held.cumsum(0) - 1
+        return replace(
+            self,
+            answers=Answers(**{name: column[held] for name, column in self.answers.columns().items()}),
+            position=self.position[held],
+            rows=replace(self.rows, begin=place[self.rows.begin]),
+        )
+
+    def within(self, window: int) -> "Sequences":
+        """The same answers scored, with a window of the history in view; or these, if no more is."""
+        if self.window != "all":
+            return self
+        lengths = self.rows.length.numpy()  # a row is the whole of a student's history
+        rows, owner = Rows.of_students(lengths, window, self.counted)
+        student = tuple(self.student[number] for number in owner.tolist())
+        width = int(rows.length.max()) if len(rows) else 0
+        return replace(self, rows=rows, student=student, window=window, width=width)._in_reach()
+
     def digest(self) -> str:
         """Tells these interactions of these students from any others."""
         content = hashlib.sha256(json.dumps([self.student, self.vocabulary.concepts]).encode())
-        for tensor in (self.batch.concept, self.batch.question, self.batch.correct, self.batch.mask):
+        for tensor in self._told_apart_by():
             content.update(tensor.numpy().tobytes())
         return content.hexdigest()[:16]
 
+    def _told_apart_by(self) -> Iterator[Tensor]:
+        if self._alike_in_length:
+            rows = self.rows
+            yield from (self.answers.concept, self.answers.question, self.answers.correct)
+            yield from (rows.begin, rows.length, rows.context)
+            return
+        batch = self.batch  # one window a student: as records have always had it
+        yield from (batch.concept, batch.question, batch.correct, batch.mask)
+
+    @property
+    def _alike_in_length(self) -> bool:
+        """Whether batches are of rows alike in length, as rows of many lengths have to be; else they are as drawn."""
+        return "all" in (self.window, self.counted)
+
     def batch_of(self, rows: Tensor) -> Batch:
         """The batch of these rows."""
-        return self.batch.map(lambda tensor: tensor[rows])
+        return self._gathered(self.rows[rows], self.width)
 
     def batches(self, size: int = 64, generator: torch.Generator | None = None) -> Iterator[Batch]:
-        """The sequences in batches of `size`, in a random order if a `generator` is given."""
+        """The sequences in batches of `size`, in a random order if a `generator` is given.
+
+        Where rows are of many lengths, those of a batch are alike, and long ones come in stretches, one batch after
+        the other, so that neither padding nor memory grows with the longest.
+        """
         order = torch.arange(len(self)) if generator is None else torch.randperm(len(self), generator=generator)
-        for start in range(0, len(self), size):
-            yield self.batch_of(order[start : start + size])
+        if not self._alike_in_length:
+            for rows in order.split(size) if len(order) else ():
+                yield self.batch_of(rows)
+            return
+        length = self.rows.length[order].double()
+        if generator is not None:
+            length *= 1 + JITTER * torch.rand(len(order), generator=generator, dtype=torch.double)
+        groups = order[length.argsort(stable=True)].split(size)
+        turn = torch.arange(len(groups)) if generator is None else torch.randperm(len(groups), generator=generator)
+        for group in turn.tolist():
+            yield from self._stretches(self.rows[groups[group]], STRETCH if self.window == "all" else self.window)
+
+    def _stretches(self, rows: Rows, most: int) -> Iterator[Batch]:
+        """Rows in batches of so many steps at most that go on from each other; a row that has ended is left out."""
+        begun, after = 0, None
+        while len(rows):
+            stretch = Rows(
+                rows.begin + begun, (rows.length - begun).clamp(max=most), (rows.context - begun).clamp(min=0)
+            )
+            yield replace(self._gathered(stretch, int(stretch.length.max())), after=after)
+            begun += most
+            after = (rows.length > begun).nonzero().squeeze(1)
+            rows = rows[after]
+
+    def _gathered(self, rows: Rows, width: int) -> Batch:
+        step = torch.arange(width)
+        mask = step < rows.length[:, None]
+        place = torch.where(mask, rows.begin[:, None] + step, 0)
+        columns = {name: torch.where(mask, column[place], 0) for name, column in self.answers.columns().items()}
+        return Batch(**columns, scored=mask & (step >= rows.context[:, None]), mask=mask, place=place)
+
+
+def _counted_off(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """0, 0, 1, 2, 2, 2 ... and 0, 1, 0, 0, 1, 2 ...: as many of each as the numbers 2, 1, 3 ... say."""
+    owner = np.arange(len(numbers)).repeat(numbers)
+    return owner, np.arange(len(owner)) - (numbers.cumsum() - numbers)[owner]
+
+
+def _ranges(begin: Tensor, length: Tensor) -> Tensor:
+    """begin, begin + 1, ... of each, as many as its length."""
+    owner, number = map(torch.from_numpy, _counted_off(length.numpy()))
+    return begin[owner] + number
 
 
 @dataclass(frozen=True)

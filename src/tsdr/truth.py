@@ -31,7 +31,7 @@ class KnownSuccess(Protocol):
 
 
 def true_probability(sequences: Sequences, truth: KnownSuccess) -> Tensor:
-    """The true chance of success just before each step, [sequences, steps, concepts], in the vocabulary's order.
+    """The true chance of success just before each answer, [answers, concepts], in the vocabulary's order.
 
     Not a number where there is no cell: where no question of the concept is left to be asked.
     """
@@ -39,27 +39,32 @@ def true_probability(sequences: Sequences, truth: KnownSuccess) -> Tensor:
 
 
 def true_propensity(sequences: Sequences, truth: Truth) -> Tensor:
-    """The true chance that a concept is the one logged at a step, [sequences, steps, concepts]."""
+    """The true chance that a concept is the one logged, [answers, concepts]."""
     return _at_steps(truth.propensity, sequences, truth)
 
 
 def with_known_exposure(sequences: Sequences, simulation: Simulation, *, upside_down: bool = False) -> Sequences:
     """Sequences whose batches say how likely what was logged was to be; or, upside down, the opposite of it."""
-    row = {str(name): i for i, name in enumerate(simulation.truth.student)}
-    student = np.array([row[name] for name in sequences.student], dtype=np.int64)
-    exposure = torch.from_numpy(simulation.exposure()[student[:, None], sequences.position.numpy()])
+    student = _student_of_answers(sequences, simulation.truth)
+    exposure = torch.from_numpy(simulation.exposure()[student, sequences.position.numpy()])
     known = 1 / exposure if upside_down else exposure
-    return replace(sequences, batch=replace(sequences.batch, exposure=known))
+    return replace(sequences, answers=replace(sequences.answers, exposure=known))
 
 
 def _at_steps(values: NDArray[np.float32], sequences: Sequences, truth: KnownSuccess) -> Tensor:
-    student = {str(name): i for i, name in enumerate(truth.student)}
     concept = {str(name): i for i, name in enumerate(truth.concept)}
     try:
-        rows = np.array([student[name] for name in sequences.student], dtype=np.int64)
+        rows = _student_of_answers(sequences, truth)
         columns = np.array([concept[name] for name in sequences.vocabulary.concepts], dtype=np.int64)
     except KeyError as error:
         raise InputError(
             f"{error} is in the log and not in its truth; the two belong to different simulations"
         ) from error
-    return torch.from_numpy(values[rows[:, None], sequences.position.numpy()][..., columns])
+    return torch.from_numpy(values[rows, sequences.position.numpy()][:, columns])
+
+
+def _student_of_answers(sequences: Sequences, truth: KnownSuccess) -> NDArray[np.int64]:
+    """Where in the truth the student of each answer is."""
+    place = {str(name): i for i, name in enumerate(truth.student)}
+    of_row = np.array([place[name] for name in sequences.student], dtype=np.int64)
+    return of_row[sequences.row_of_answers().numpy()]

@@ -1,12 +1,16 @@
+import numpy as np
+import polars as pl
 import pytest
 import torch
 
 import tsdr.backbones.contract as contract
 from conftest import random_batch
-from tsdr import Batch, InputError, build_backbone, register_backbone
+from tsdr import Batch, InputError, Log, Sequences, build_backbone, register_backbone
 from tsdr.backbones import backbone_names
 from tsdr.backbones.akt import AKT
 from tsdr.backbones.attention import AttentionBackbone
+from tsdr.backbones.contract import Reader, check_window
+from tsdr.backbones.predicting import predict
 
 SIX = {"dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt"}
 SMALL = {"d": 16}
@@ -31,7 +35,7 @@ def test_shapes(name: str) -> None:
     assert model.summary(history).shape == (4, 9, 16)
     assert model.penalty(batch).shape == ()
     grown = model.append(history, concept[:, 0, 0], concept[:, 0, 1], torch.ones(4, dtype=torch.long))
-    assert model.steps_of(grown) == 10
+    assert model.steps_of(grown) == (0 if model.linear else 10)
 
 
 @pytest.mark.parametrize("name", sorted(SIX))
@@ -141,3 +145,31 @@ def test_the_gradient_in_chunks_is_that_of_chunks_whose_graphs_are_kept(
     for key, gradient in kept.items():
         torch.testing.assert_close(anew[key], gradient, atol=1e-4, rtol=1e-4)
     assert all(not anew[key].any() for key in anew.keys() - kept.keys())
+
+
+@pytest.mark.parametrize("name", ["dkt", "counts"])
+def test_a_history_read_in_stretches_is_the_history_read_at_once(name: str) -> None:
+    """Ended rows are left out, so that what goes on is not in the order in which it began."""
+    options = {} if name == "counts" else {"d": 16}
+    model = build_backbone(name, n_concepts=11, n_questions=13, **options).eval()
+    lengths = {f"s{i}": n for i, n in enumerate([450, 8, 230, 610, 5])}
+    drawn = np.random.default_rng(0)
+    rows = [
+        (student, f"q{drawn.integers(13)}", f"c{drawn.integers(11)}", int(drawn.integers(2)))
+        for student, n in lengths.items()
+        for _ in range(n)
+    ]
+    log = Log(pl.DataFrame(rows, ["student", "question", "concept", "correct"], orient="row"))
+    whole = Sequences.from_log(log, window="all")
+    at_once = Sequences.from_log(log, window=700)
+    stretched, together = predict(model, whole), predict(model, at_once)
+    np.testing.assert_allclose(stretched.success, together.success, atol=1e-5)
+    assert np.array_equal(stretched.student, together.student)
+    with pytest.raises(InputError, match="not read"):
+        Reader(model).read(next(batch for batch in whole.batches(3) if batch.after is not None))
+
+
+def test_whole_histories_are_for_those_that_can_read_them() -> None:
+    check_window("dkt", "all")
+    with pytest.raises(InputError, match="counts, dkt"):
+        check_window("simplekt", "all")

@@ -10,6 +10,7 @@ import torch
 import tsdr
 from conftest import RealLogs, random_batch
 from tsdr import Batch, Log, Sequences, TrainingOptions, build_backbone
+from tsdr.backbones.contract import tensors_in
 from tsdr.backbones.counts import FREE_RIGHT, FREE_WRONG, HALF_LIVES, Counts
 from tsdr.backbones.predicting import predict
 from tsdr.debias.building import new_objective
@@ -84,8 +85,7 @@ def test_answers_one_by_one_take_no_more_room_and_come_to_the_same() -> None:
             now = model.answer(history, torch.arange(11).expand(1, 1, -1), steps=torch.tensor([[step]]))
             torch.testing.assert_close(now[:, 0], whole[:, step], atol=2e-5, rtol=0)
             history = model.append(history, *(getattr(batch, n)[:, step] for n in ("concept", "question", "response")))
-            tables = history.by_concept, history.by_question, history.overall, history.running
-            sizes.add(sum(table.numel() for table in tables if table is not None))
+            sizes.add(sum(tensor.numel() for tensor in tensors_in(history)))
     assert len(sizes) == 1
 
 

@@ -31,7 +31,7 @@ def test_targets_are_uniform_and_answers_follow_the_truth(simulation: Simulation
     counts = np.bincount(target[mask].numpy(), minlength=6)
     expected = mask.sum().item() / 6
     assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
-    chance = true_probability(sequences, simulation.truth).gather(2, target[..., None])[..., 0][mask].double()
+    chance = true_probability(sequences, simulation.truth).gather(1, target[mask][:, None])[:, 0].double()
     answers = batch.correct[mask].double()
     for low, high in ((0.0, 0.5), (0.5, 0.7), (0.7, 0.85), (0.85, 1.0)):
         band = (chance >= low) & (chance < high)

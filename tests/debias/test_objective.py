@@ -20,7 +20,6 @@ from tsdr.debias.objective import JointObjective
 from tsdr.debias.propensity import ConceptQuestions
 from tsdr.debias.stack import Unseen
 from tsdr.methods import NAIVE_OPTIONS, OBJECTIVES, DebiasOptions, options_of
-from tsdr.sequences import Dropped
 from tsdr.training.epoch import Epoch
 from tsdr.training.options import TrainingOptions
 from tsdr.training.trainer import fit
@@ -38,7 +37,7 @@ def objective(options: DebiasOptions, name: str = "simplekt", seed: int = 0) -> 
         learned = None if options.imputation == "counts" else build_backbone(name, n_questions=1, **sizes)
         fitted = [] if options.imputation == "own" else [build_backbone("counts", n_concepts=11, n_questions=13)]
         imputation = Imputation(fitted, learned)
-    questions = ConceptQuestions(random_batch(), 11, 13)
+    questions = ConceptQuestions(random_batch().answers(), 11, 13)
     return JointObjective(model, options, TRAINING, imputation, questions, [Unseen(held_out())])
 
 
@@ -47,9 +46,7 @@ def held_out() -> Sequences:
     batch = random_batch(seed=9)
     students = tuple(f"s{row}" for row in range(len(batch)))
     vocabulary = Vocabulary(tuple(f"c{i}" for i in range(11)), tuple(f"q{i}" for i in range(13)))
-    nothing = Dropped(0, 0, 0, 0)
-    position = torch.arange(batch.mask.shape[1]).expand_as(batch.mask)
-    return Sequences(batch, students, position, vocabulary, nothing, 0, 50, 5)
+    return Sequences.of_batch(batch, students, vocabulary)
 
 
 def gradients_of(options: DebiasOptions) -> dict[str, Tensor]:
@@ -244,7 +241,7 @@ def test_the_loss_of_the_backbone_is_what_a_loop_over_cells_says(
 
 def test_targeting_needs_students_who_are_not_learned_from() -> None:
     model, counts = (build_backbone(name, n_concepts=3, n_questions=3) for name in ("dkt", "counts"))
-    questions = ConceptQuestions(random_batch(), 11, 13)
+    questions = ConceptQuestions(random_batch().answers(), 11, 13)
     with pytest.raises(InputError, match="students who are not learned from"):
         JointObjective(model, DebiasOptions(), TRAINING, Imputation([counts]), questions)
 
@@ -271,9 +268,9 @@ def test_what_is_fitted_is_not_moved_and_the_stack_is_fitted_before_each_epoch()
 
 def test_the_weights_of_targeting_are_those_of_exposure() -> None:
     """Known exposure takes the place of the propensity model's; without weights, all answers count alike."""
-    known = torch.rand(held_out().batch.mask.shape, generator=torch.Generator().manual_seed(3)) + 0.5
     told = held_out()
-    told = replace(told, batch=replace(told.batch, exposure=known))
+    known = torch.rand(len(told.answers), generator=torch.Generator().manual_seed(3)) + 0.5
+    told = replace(told, answers=replace(told.answers, exposure=known))
     weighted = objective(options_of("tsdr", clip=(0.01, 100)))
     weighted.unseen = [Unseen(told)]
     weighted.begin_epoch()
@@ -281,7 +278,7 @@ def test_the_weights_of_targeting_are_those_of_exposure() -> None:
     plain.begin_epoch()
     assert weighted.targeting is not None
     assert plain.targeting is not None
-    expected = 1 / known[told.batch.scored]
+    expected = 1 / known[told.scored]
     torch.testing.assert_close(weighted.targeting.weight, expected / expected.mean())
     torch.testing.assert_close(plain.targeting.weight, torch.ones_like(expected))
 
@@ -311,7 +308,7 @@ def test_the_loss_beyond_answers_is_nought_for_a_backbone_that_says_what_is_impu
     """counts, taught by itself untargeted: no divergence; α times a positive one for another model."""
     options = options_of("tsdr", targeted=False, alpha=4)
     counts = build_backbone("counts", n_concepts=11, n_questions=13)
-    questions = ConceptQuestions(random_batch(), 11, 13)
+    questions = ConceptQuestions(random_batch().answers(), 11, 13)
     same = JointObjective(counts, options, TRAINING, Imputation([counts]), questions)
     assert same.loss_beyond_answers(held_out()) == pytest.approx(0, abs=1e-6)
     other = objective(options)

@@ -68,16 +68,16 @@ def test_questions_within_concepts_are_counted_apart_from_the_concepts(fair: Dia
     frame = pl.DataFrame(rows, schema=["concept", "question"], orient="row").with_columns(
         student=pl.lit("s"), correct=pl.Series([0, 1, 0, 1, 0, 1]), time=pl.int_range(6)
     )
-    found = question_exposure(Sequences.from_log(Log(frame)).batch, seed=1)
+    found = question_exposure(Sequences.from_log(Log(frame)).answers, seed=1)
     assert found is not None
     assert found.questions == 3
     assert found.distance == pytest.approx(1 / 6)  # one answer of x would go to y
     # Of four answers drawn to x and y, 0.75 are misplaced on average, with a standard error of 0.066 over 100 draws.
     assert found.by_chance == pytest.approx(0.75 / 6, abs=4 * 0.066 / 6)
-    assert question_exposure(Sequences.from_log(Log(frame.drop("question"))).batch, seed=1) is None
+    assert question_exposure(Sequences.from_log(Log(frame.drop("question"))).answers, seed=1) is None
     assert fair.questions is not None
     assert fair.questions.distance == pytest.approx(fair.questions.by_chance, rel=0.3)
-    popular = question_exposure(Sequences.from_log(simulated(0.0, 0.8)).batch, seed=1)
+    popular = question_exposure(Sequences.from_log(simulated(0.0, 0.8)).answers, seed=1)
     assert popular is not None
     assert popular.distance > 2 * popular.by_chance
 
@@ -95,10 +95,9 @@ def test_placebos_come_out_as_placebos(fair: Diagnosis, recommended: Diagnosis) 
 def test_shuffling_keeps_how_often_concepts_are_logged() -> None:
     sequences = Sequences.from_log(simulated(0.0, 0.8), window=15)
     shuffled = permuted_concepts(sequences, seed=0)
-    mask = sequences.batch.mask
-    assert torch.equal(shuffled.batch.concept[mask].sort().values, sequences.batch.concept[mask].sort().values)
-    assert not torch.equal(shuffled.batch.concept, sequences.batch.concept)
-    assert torch.equal(shuffled.batch.correct, sequences.batch.correct)
+    assert torch.equal(shuffled.answers.concept.sort().values, sequences.answers.concept.sort().values)
+    assert not torch.equal(shuffled.answers.concept, sequences.answers.concept)
+    assert torch.equal(shuffled.answers.correct, sequences.answers.correct)
 
 
 def test_a_wider_clip_keeps_less_of_the_sample_and_no_clip_at_all_is_naive(recommended: Diagnosis) -> None:

@@ -17,7 +17,6 @@ from tsdr.diagnosis.selection import (
     marginal_frequency,
     marginal_log_loss,
 )
-from tsdr.sequences import Dropped
 
 
 @pytest.fixture
@@ -70,10 +69,8 @@ def test_it_starts_from_the_marginal_frequencies() -> None:
 def test_the_marginal_is_smoothed_as_validation_students_ask_for() -> None:
     """Where they meet what no training student met, much; where they meet the same, little."""
     batch = random_batch(concepts=2)
-    train = Sequences(
-        batch, ("a", "b", "c", "d"), batch.concept, Vocabulary(("x", "y", "z"), ("q",)), Dropped(0, 0, 0, 0), 0, 9, 1
-    )
-    other = replace(train, batch=replace(batch, concept=torch.full_like(batch.concept, 2)))
+    train = Sequences.of_batch(batch, ("a", "b", "c", "d"), Vocabulary(("x", "y", "z"), ("q",)))
+    other = replace(train, answers=replace(train.answers, concept=torch.full_like(train.answers.concept, 2)))
     same, new = marginal_frequency(train, train), marginal_frequency(train, other)
     answers = int(batch.mask.sum())
     assert float(same[2]) == pytest.approx(min(PRIORS) / (answers + 3 * min(PRIORS)), rel=1e-5)

@@ -92,7 +92,7 @@ def test_the_truth_of_masked_answers_is_the_share_right_of_what_is_left_to_ask(r
     complete = real_logs.read(name)
     masked = mask_responses(complete, 0.8, 5)
     sequences = Sequences.from_log(masked.log)
-    probability = true_probability(sequences, masked.truth())
+    probability = true_probability(sequences, masked.truth())[sequences.batch.place]
     target = expose(sequences, masked.truth(), seed=1).batch.target
     assert target is not None
     for row in np.random.default_rng(1).integers(len(sequences), size=12):
@@ -110,7 +110,7 @@ def test_the_risk_is_over_what_is_left_to_ask(real_logs: RealLogs) -> None:
     masked = mask_responses(real_logs.read("frcsub"), 0.8, 5)
     sequences, truth = Sequences.from_log(masked.log), masked.truth()
     model = build_backbone("dkt", n_concepts=len(sequences.vocabulary.concepts), n_questions=20)
-    cells = true_probability(sequences, truth)[sequences.batch.scored].isfinite().sum()
+    cells = true_probability(sequences, truth)[sequences.scored].isfinite().sum()
     assert sum(true_risk(model, sequences, truth).by_student["cells"]) == cells  # type: ignore[arg-type]
     assert cells < int(sequences.batch.scored.sum()) * len(sequences.vocabulary.concepts)
 

@@ -31,7 +31,7 @@ def sequences(simulation: Simulation) -> Sequences:
 
 
 def test_the_true_propensity_of_a_step_sums_to_one(simulation: Simulation, sequences: Sequences) -> None:
-    total = true_propensity(sequences, simulation.truth).sum(2)[sequences.batch.mask]
+    total = true_propensity(sequences, simulation.truth).sum(1)
     np.testing.assert_allclose(total, 1, atol=1e-5)
 
 
@@ -45,8 +45,9 @@ def test_the_terms_are_what_a_loop_over_cells_says(method: str, simulation: Simu
     terms = bound_terms(objective, sequences, simulation.truth, seed=5)
 
     true, propensity = (f(sequences, simulation.truth) for f in (true_probability, true_propensity))
-    answers = torch.bernoulli(true, generator=torch.Generator().manual_seed(5))
     batch = sequences.batch
+    answers = torch.bernoulli(true, generator=torch.Generator().manual_seed(5))[batch.place]
+    propensity = propensity[batch.place]
     every = torch.arange(6).expand(*batch.mask.shape, -1)
     with torch.no_grad():
         history = objective.model.eval().encode(batch)

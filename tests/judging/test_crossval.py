@@ -27,7 +27,7 @@ def sequences() -> Sequences:
 
 def experiment(sequences: Sequences, folder: Path) -> Experiment:
     folds = Folds.by_student(sequences.student, 3, seed=OPTIONS.seed)
-    return Experiment("simulated", sequences, folds, RecordFolder(folder))
+    return Experiment("simulated", sequences, sequences, folds, RecordFolder(folder))
 
 
 def run(sequences: Sequences, folder: Path, **more: object) -> list[Record]:

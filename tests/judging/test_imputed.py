@@ -10,7 +10,7 @@ import tsdr
 from tsdr import InputError, Sequences, TrainingOptions
 from tsdr.backbones.counts import Counts
 from tsdr.debias.building import new_objective
-from tsdr.debias.crippled import SHIFT, shuffled
+from tsdr.debias.crippled import SHIFT
 from tsdr.debias.objective import JointObjective
 from tsdr.experiments.logs import Simulated
 from tsdr.judging.crossval import run_fold
@@ -52,7 +52,7 @@ def test_errors_are_those_of_a_loop_over_cells(sequences: Sequences, simulation:
     assert imputation is not None
     every = torch.arange(5).expand(*batch.mask.shape, -1)
     pseudo = imputation.answer(imputation.encode(batch), every).sigmoid()
-    true = true_probability(few, simulation.truth)
+    true = true_probability(few, simulation.truth)[batch.place]
     logged, imputed = [], []
     for c in range(5):
         cells = [(i, t) for i in range(60) for t in range(1, batch.mask.shape[1]) if batch.mask[i, t]]
@@ -93,12 +93,13 @@ def test_what_is_crippled_learned_nothing_and_says_too_much(sequences: Sequences
     of_questions = counts.question.weight.abs().max()
     assert of_questions < 0.3, "answers that were dealt out anew say nothing of questions"
     batch = sequences.batch
-    said = imputation.of_observed(batch)[..., 0]
+    said = imputation.of_observed(imputation.encode(batch), batch)[..., 0]
     torch.testing.assert_close(said, counts(batch) + SHIFT, atol=1e-4, rtol=0)
-    again = shuffled(batch)
+    again = imputation.lesson(batch)
     assert int(again.correct.sum()) == int(batch.correct.sum())
     assert torch.equal(again.response, batch.response)
     assert not torch.equal(again.correct, batch.correct)
+    assert not again.correct[~batch.mask].any(), "padding stays as it was"
 
 
 def test_records_tell_of_it_and_known_propensities_take_a_simulated_log(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ class Says(DKT):
 
 
 def test_the_truth_of_a_step_is_that_of_the_answer_that_it_is(simulation: Simulation, sequences: Sequences) -> None:
-    probability = true_probability(sequences, simulation.truth)
+    probability = true_probability(sequences, simulation.truth)[sequences.batch.place]
     for row, student in enumerate(sequences.student):
         index = simulation.truth.student.tolist().index(student)
         length = int(simulation.truth.length[index])
@@ -46,7 +46,7 @@ def test_a_model_that_knows_nothing_is_as_far_off_as_a_loop_says(simulation: Sim
     said = torch.randn(15, 6, generator=torch.Generator().manual_seed(0))
     risk = true_risk(Says(said), sequences, simulation.truth, seed=3)
     entropy, squared, predicted, true = [], [], [], []
-    probability = true_probability(sequences, simulation.truth).double()
+    probability = true_probability(sequences, simulation.truth)[sequences.batch.place].double()
     for row in range(len(sequences)):
         for step in range(1, 15):
             for concept in range(6):

@@ -9,25 +9,36 @@ import torch
 import tsdr
 from served import BACKBONES, VOCABULARY, random_bundle, random_log, random_model
 from tsdr import Batch, InputError, Log, Vocabulary
+from tsdr.backbones.contract import tensors_in
+from tsdr.defaults import Extent
 from tsdr.models.model import Model
 
 CLOSE = 1e-5
 
 
 def by_hand(model: Model, answers: list[tuple[int, int, int]], concept: int, question: int) -> float:
-    """The latest window, padded with nonsense, encoded on its own, and one target asked after it."""
-    latest = answers[-model.window :] if answers else []
-    row = torch.tensor([*latest, *[(1, 1, 1)] * (model.window - len(latest))]).T[:, None]
-    batch = Batch.of_answers(row[0], row[1], row[2], torch.arange(model.window)[None] < len(latest))
+    """What is in view, padded with nonsense, encoded on its own, and one target asked after it.
+
+    Of a window that is full the older half goes out of view.
+    """
+    begins, window = 0, model.window
+    while window != "all" and len(answers) - begins >= window:
+        begins += window // 2
+    latest = answers[begins:]
+    padded = [*latest, *[(1, 1, 1)] * 3]
+    row = torch.tensor(padded).T[:, None]
+    batch = Batch.of_answers(row[0], row[1], row[2], torch.arange(len(padded))[None] < len(latest))
     with torch.no_grad():
         history = model.backbone.encode(batch)
         target = torch.tensor([[[concept]]]), torch.tensor([[[question]]]), torch.tensor([[len(latest)]])
         return float(model.backbone.answer(history, *target).sigmoid())
 
 
-@pytest.mark.parametrize("name", BACKBONES)
-def test_a_session_a_log_and_a_plain_loop_agree_beyond_the_window(name: str) -> None:
-    model, log = random_model(name), random_log()
+@pytest.mark.parametrize(
+    ("name", "window"), [*((name, 8) for name in BACKBONES), ("simplekt", 5), ("dkt", "all"), ("counts", "all")]
+)
+def test_a_session_a_log_and_a_plain_loop_agree_beyond_the_window(name: str, window: Extent) -> None:
+    model, log = random_model(name, window), random_log(most=44)
     predicted = model.predict_log(log)
     coded = VOCABULARY.encode(log.frame)
     assert predicted.drop("success").equals(log.frame)
@@ -87,7 +98,7 @@ def test_without_questions_the_concept_stands_in() -> None:
     names = VOCABULARY.concepts
     model = Model(random_bundle("simplekt", vocabulary=Vocabulary(names, names)))
     log = Log(random_log().frame.filter(pl.col("student") == "s2").drop("question"))
-    assert len(log) > 2 * model.window
+    assert len(log) > 16, "more than two windows"
     session = model.session()
     for row, predicted in zip(log.frame.iter_rows(named=True), model.predict_log(log)["success"], strict=True):
         assert session.predict(None, row["concept"]) == pytest.approx(predicted, abs=CLOSE)
@@ -137,3 +148,19 @@ def test_load_gives_the_model_of_a_bundle(tmp_path: Path) -> None:
     assert loaded.predict_log(log).equals(random_model("diskt").predict_log(log))
     with pytest.raises(InputError, match="is not a bundle"):
         tsdr.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("name", ["dkt", "counts"])
+def test_a_session_of_a_whole_history_takes_no_more_room_the_longer_it_is(name: str) -> None:
+    model = random_model(name, "all")
+    session, sizes = model.session(), set()
+    in_one_go = model.session()
+    drawn = torch.Generator().manual_seed(1)
+    for _ in range(450):
+        concept, question, correct = (int(torch.randint(n, (), generator=drawn)) for n in (11, 13, 2))
+        for one in (session, in_one_go):
+            one.observe(VOCABULARY.questions[question], VOCABULARY.concepts[concept], correct)
+        session.mastery_of_all()
+        sizes.add(sum(tensor.numel() for tensor in tensors_in(session.history)))
+    assert len(sizes) == 1
+    torch.testing.assert_close(in_one_go.mastery_of_all(), session.mastery_of_all(), atol=CLOSE, rtol=0)

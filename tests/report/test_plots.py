@@ -38,7 +38,7 @@ def test_the_comparison_is_drawn_for_whatever_methods_there_are(tmp_path: Path) 
     simulation = simulate(students=40, questions=12, concepts=3)
     sequences = Sequences.from_log(simulation.log, window=8)
     folds = Folds.by_student(sequences.student, 2, seed=1)
-    experiment = Experiment("simulated", sequences, folds, RecordFolder(tmp_path), simulation.truth)
+    experiment = Experiment("simulated", sequences, sequences, folds, RecordFolder(tmp_path), simulation.truth)
     training = TrainingOptions(max_epochs=1, device="cpu")
     records = [
         record

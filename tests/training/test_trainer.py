@@ -189,7 +189,7 @@ def test_shuffled_answers_cannot_be_predicted() -> None:
 
 def test_validation_without_both_kinds_of_answers_is_refused(sequences: Sequences) -> None:
     training, validation = halves(sequences)
-    validation.batch.correct.fill_(1)
+    validation.answers.correct.fill_(1)
     options = TrainingOptions(device="cpu")
     model = new_model("dkt", sequences, {}, options)
     with pytest.raises(InputError, match="both right and wrong"):

@@ -1,15 +1,16 @@
 """What every knowledge-tracing model offers, so that training, audit and serving are written once."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import get_device_states, set_device_states
 
+from tsdr.defaults import Extent
 from tsdr.errors import InputError
 from tsdr.sequences import Batch, Sequences
 
@@ -30,6 +31,9 @@ class Backbone(nn.Module, ABC, Generic[History]):
 
     # Whether `prepare` fits the model to its optimum on logged answers: naive training has then nothing left to do.
     fits_itself: ClassVar[bool] = False
+    # Whether it keeps no more of a long history than of a short one, and can go on from there: it then reads whole
+    # histories, at a cost that is linear in their length.
+    linear: ClassVar[bool] = False
 
     def __init__(self, n_concepts: int, n_questions: int) -> None:
         super().__init__()
@@ -67,7 +71,29 @@ class Backbone(nn.Module, ABC, Generic[History]):
 
     @abstractmethod
     def append(self, history: History, concept: Tensor, question: Tensor, response: Tensor) -> History:
-        """The history with one more interaction [B] at the end of each sequence."""
+        """The history with one more interaction [B] at the end of each sequence.
+
+        That of a linear model is `ended` by it: it answers for its latest step only, and does not grow.
+        """
+
+    def go_on(self, past: History, batch: Batch) -> History:
+        """`encode`, of interactions that come after those of a past: what a linear model can do."""
+        raise NotImplementedError(f"{type(self).__name__} reads a window of a history, and not what comes after it")
+
+    def state_of(self, history: History) -> dict[str, Tensor]:
+        """What a linear model knows after all interactions of a history, by name: [B, ...], of the same size for any.
+
+        Nothing but noughts for a history without interactions.
+        """
+        raise NotImplementedError(f"{type(self).__name__} keeps all that it has read")
+
+    def from_state(self, state: Mapping[str, Tensor]) -> History:
+        """The history that such a state is left of: it answers for its latest step only."""
+        raise NotImplementedError(f"{type(self).__name__} keeps all that it has read")
+
+    def ended(self, history: History) -> History:
+        """A history of a linear model, with no more than it takes to answer for its latest step and to go on."""
+        return self.from_state(self.state_of(history))
 
     def steps_of(self, history: History) -> int:
         """T, the number of steps that the history was encoded for."""
@@ -105,13 +131,15 @@ class Backbone(nn.Module, ABC, Generic[History]):
     def follow(self, batch: Batch) -> tuple[History, Tensor]:
         """The history, as `encode` gives it, and the success logits [B, T] of the observed targets, in one pass."""
         history = self.encode(batch)
-        return history, self.answer(history, batch.concept[..., None], batch.question[..., None]).squeeze(2)
+        return history, self.observed(history, batch)
+
+    def observed(self, history: History, batch: Batch) -> Tensor:
+        """The success logits [B, T] of the observed targets of a batch, given its history."""
+        return self.answer(history, batch.concept[..., None], batch.question[..., None]).squeeze(2)
 
     def forward(self, batch: Batch) -> Tensor:
         """Success logits [B, T] of what the labels are of: the observed targets, unless the batch has others."""
-        if batch.target is None:
-            return self.follow(batch)[1]
-        return self.answer(self.encode(batch), batch.target[..., None]).squeeze(2)
+        return Reader(self).logits(batch)
 
     def summary_parameters(self) -> list[nn.Parameter]:
         """The parameters that serve the summary alone."""
@@ -119,6 +147,58 @@ class Backbone(nn.Module, ABC, Generic[History]):
 
 
 AnyBackbone = Backbone[Any]
+
+
+class Reads(Protocol[History]):
+    """What can read batches."""
+
+    def encode(self, batch: Batch) -> History:
+        """What is kept of a batch."""
+
+    def go_on(self, past: History, batch: Batch) -> History:
+        """What is kept of a batch that comes after a past."""
+
+
+class Reader(Generic[History]):
+    """Lets a model read one batch after the other, of which some go on from the one before.
+
+    What is carried over brings no gradient along: what a batch teaches ends at its beginning.
+    """
+
+    def __init__(self, model: Reads[History]) -> None:
+        self.model = model
+        self._past: History | None = None
+
+    def read(self, batch: Batch) -> History:
+        """The history of a batch."""
+        fresh = batch.after is None
+        return self._keep(self.model.encode(batch) if fresh else self.model.go_on(self._before(batch), batch))
+
+    def follow(self, batch: Batch) -> tuple[History, Tensor]:
+        """The history, and the success logits of the observed targets."""
+        model = cast("Backbone[History]", self.model)
+        if batch.after is None:
+            history, logits = model.follow(batch)
+            return self._keep(history), logits
+        history = self.read(batch)
+        return history, model.observed(history, batch)
+
+    def logits(self, batch: Batch) -> Tensor:
+        """Success logits [B, T] of what the labels are of: the observed targets, unless the batch has others."""
+        if batch.target is None:
+            return self.follow(batch)[1]
+        return cast("Backbone[History]", self.model).answer(self.read(batch), batch.target[..., None]).squeeze(2)
+
+    def _before(self, batch: Batch) -> History:
+        if self._past is None:
+            raise InputError("this batch goes on from one that was not read; batches are read in their order")
+        assert batch.after is not None
+        rows = batch.after
+        return cast(History, _with_tensors(self._past, (tensor[rows] for tensor in tensors_in(self._past))))
+
+    def _keep(self, history: History) -> History:
+        self._past = _with_tensors(history, (tensor.detach() for tensor in tensors_in(history)))
+        return history
 
 
 class _Chunks(torch.autograd.Function):
@@ -200,6 +280,13 @@ def backbone_class(name: str) -> type[AnyBackbone]:
     if name not in _REGISTRY:
         raise InputError(f"there is no backbone {name!r}; choose from {', '.join(_REGISTRY)}")
     return _REGISTRY[name]
+
+
+def check_window(name: str, window: Extent) -> None:
+    """Refuse to have whole histories read by a backbone that cannot."""
+    if window == "all" and not backbone_class(name).linear:
+        able = ", ".join(other for other, known in _REGISTRY.items() if known.linear)
+        raise InputError(f"{name} reads a window of a history, not all of it: give a number, or take one of {able}")
 
 
 def build_backbone(name: str, *, n_concepts: int, n_questions: int, **options: Any) -> AnyBackbone:

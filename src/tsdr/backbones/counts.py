@@ -1,9 +1,9 @@
 """Counts: a logistic model of what a student got right and wrong so far, fitted to its optimum at once."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, one_hot
 
-from tsdr.backbones.contract import Backbone, register_backbone
+from tsdr.backbones.contract import Backbone, Reader, register_backbone
 from tsdr.backbones.logistic import CLOSELY, ROUGHLY, Term, fit_logistic
 from tsdr.devices import device_of
 from tsdr.sequences import Batch, Sequences
@@ -24,16 +24,50 @@ UNLIKELY = -1e4  # the logarithm of a weight that is none
 HARDLY = 1e-3
 SHRUNK = ("cross", "concept.weight", "concept_slope.weight", "free.weight", "question.weight")
 PREPARED_AT_ONCE = 256
+AT_ONCE = 200  # steps whose forgotten counts are added up together
+
+
+class Tally(NamedTuple):
+    """Right and wrong answers to each of many things, as they add up along histories.
+
+    `keys` [B, L] are things and steps in one number, in order, and `totals` [B, L + 1, 2] what has come up to each; the
+    `table` [B, things, 2], if there is one, has what had come before any of them.
+    """
+
+    keys: Tensor
+    totals: Tensor
+    table: Tensor | None
+
+    @classmethod
+    def of(cls, thing: Tensor, answer: Tensor, table: Tensor | None = None) -> "Tally":
+        """Of answers [B, L, 2] to things [B, L]."""
+        steps = thing.shape[1]
+        keys, order = (thing * (steps + 1) + torch.arange(steps, device=thing.device)).sort(1)
+        in_order = answer.gather(1, order[..., None].expand(-1, -1, 2))
+        return cls(keys, nn.functional.pad(in_order.cumsum(1), (0, 0, 1, 0)), table)
+
+    def before(self, thing: Tensor, step: Tensor) -> Tensor:
+        """Right and wrong answers [B, M, K, 2] to things [B, M, K] before steps [B, M]."""
+        things, counted = thing.flatten(1), []
+        if self.table is not None:
+            counted.append(self.table.gather(1, things[..., None].expand(-1, -1, 2)))
+        if self.keys.shape[1] or self.table is None:
+            first = things * self.totals.shape[1]
+            until = first + step.repeat_interleave(thing.shape[2], 1)
+            places = (torch.searchsorted(self.keys, key)[..., None].expand(-1, -1, 2) for key in (until, first))
+            reached, begun = (self.totals.gather(1, place) for place in places)
+            counted.append(reached - begun)
+        return sum(counted[1:], counted[0]).view(*thing.shape, 2)
 
 
 @dataclass(frozen=True)
 class CountsHistory:
     """What of the past can still be counted, and what has been counted already.
 
-    Events [B, T] are those that were encoded; `overall` [B, T + 1, F] has what is known of the student before each
-    step. Answers that were appended one by one are in the tables of right and wrong answers by concept [B, C, 2] and by
-    question [B, Q, 2], and so are the events that came before them: such a history answers for its latest step only,
-    and does not grow. `running` [B, 4 + 2 half-lives] are the sums that `overall` is made of, as they stand at the end.
+    Events [B, L] are those that were encoded, and before them those of what came earlier; a response of -1 is none.
+    `overall` [B, T + 1, F] has what is known of the student before each of the T steps that were encoded, and `running`
+    [B, 4 + 2 half-lives] the sums that it is made of, as they stand at the end. A history that has ended has no events,
+    and its answers in the tables of its tallies.
     """
 
     concept: Tensor
@@ -42,8 +76,8 @@ class CountsHistory:
     length: Tensor
     overall: Tensor
     running: Tensor
-    by_concept: Tensor | None = None
-    by_question: Tensor | None = None
+    by_concept: Tally
+    by_question: Tally
 
 
 @register_backbone("counts")
@@ -67,6 +101,7 @@ class Counts(Backbone[CountsHistory]):
     """
 
     fits_itself = True
+    linear = True
     seen: Tensor
     representative: Tensor
     beside: Tensor
@@ -105,19 +140,28 @@ class Counts(Backbone[CountsHistory]):
 
     def encode(self, batch: Batch) -> CountsHistory:
         """The events, and what is known of the student before each step."""
-        right = ((batch.response == 1) & batch.mask).float()
-        wrong = ((batch.response == 0) & batch.mask).float()
-        steps = batch.mask.shape[1]
-        at = torch.arange(steps + 1, device=batch.mask.device)
-        ago = at[:, None] - 1 - at[None, :steps]  # [T + 1, T]
-        decay = torch.stack([_remembered(ago, half_life) for half_life in (math.inf, *HALF_LIVES)])
-        answer = torch.stack([right, wrong], -1)
-        sums = torch.einsum("hts,bsr->bthr", decay, answer).flatten(2)
-        eased = torch.einsum("ts,bsr->btr", decay[0], answer * self._ease(batch.concept, batch.question)[..., None])
-        sums = torch.cat([sums, eased], -1)
+        running = torch.zeros(batch.mask.shape[0], 4 + 2 * len(HALF_LIVES), device=batch.mask.device)
+        return self.go_on(_without_events(running, None, None), batch)
+
+    def go_on(self, past: CountsHistory, batch: Batch) -> CountsHistory:
+        """The same, on top of what came earlier."""
+        response = torch.where(batch.mask, batch.response, -1)
+        answer = _right_and_wrong(response)
+        eased = answer * self._ease(batch.concept, batch.question)[..., None]
+        sums = [past.running[:, None]]
+        for part, ease in zip(answer.split(AT_ONCE, 1), eased.split(AT_ONCE, 1), strict=True):
+            sums.append(_added_up(sums[-1][:, -1:], part, ease))
+        known = torch.cat(sums, 1)
         length = batch.mask.sum(1)
-        running = sums.gather(1, length[:, None, None].expand(-1, 1, sums.shape[-1])).squeeze(1)
-        return CountsHistory(batch.concept, batch.question, batch.response, length, _overall(sums), running)
+        end = known.gather(1, length[:, None, None].expand(-1, 1, known.shape[-1])).squeeze(1)
+        now = batch.concept, torch.where(batch.question < 0, self.n_questions, batch.question), response
+        earlier = past.concept, past.question, past.response
+        concept, question, told = (torch.cat(both, 1) for both in zip(earlier, now, strict=True))
+        answers = _right_and_wrong(told)
+        by_concept = Tally.of(concept, answers, past.by_concept.table)
+        at_question = answers * (question < self.n_questions)[..., None]
+        by_question = Tally.of(question, at_question, past.by_question.table)
+        return CountsHistory(concept, question, told, length, _overall(known), end, by_concept, by_question)
 
     def retrieve(
         self, history: CountsHistory, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
@@ -148,26 +192,39 @@ class Counts(Backbone[CountsHistory]):
 
     def append(self, history: CountsHistory, concept: Tensor, question: Tensor, response: Tensor) -> CountsHistory:
         """One more answer in the tables: the cost does not grow with the history."""
-        if history.by_concept is None or history.by_question is None:
-            history = self._folded(history)
-        assert history.by_concept is not None
-        assert history.by_question is not None
-        answer = torch.stack([response == 1, response == 0], -1).float()
-        rows = torch.arange(len(concept), device=concept.device)
+        state = self.state_of(history)
+        answer = _right_and_wrong(response)
+        rows = torch.arange(concept.shape[0], device=concept.device)
         asked = torch.where(question < 0, self.n_questions, question)
-        decay = [_remembered(torch.ones(()), half_life) for half_life in (math.inf, *HALF_LIVES)]
-        fades = torch.stack(decay).to(concept.device).repeat_interleave(2)
+        eased = answer * self._ease(concept, question)[:, None]
         at_question = answer * (question >= 0)[:, None]
-        new = torch.cat([answer.repeat(1, 1 + len(HALF_LIVES)), answer * self._ease(concept, question)[:, None]], -1)
-        running = history.running * torch.cat([fades, fades.new_ones(2)]) + new
-        return replace(
-            history,
-            length=history.length + 1,
-            overall=_overall(running[:, None]),
-            running=running,
-            by_concept=history.by_concept.index_put((rows, concept), answer, accumulate=True),
-            by_question=history.by_question.index_put((rows, asked), at_question, accumulate=True),
+        return self.from_state(
+            {
+                "running": _added_up(state["running"][:, None], answer[:, None], eased[:, None])[:, 0],
+                "by_concept": state["by_concept"].index_put((rows, concept), answer, accumulate=True),
+                "by_question": state["by_question"].index_put((rows, asked), at_question, accumulate=True),
+            }
         )
+
+    def state_of(self, history: CountsHistory) -> dict[str, Tensor]:
+        """The running sums, and right and wrong answers in tables: by concept, and by question."""
+        answer = _right_and_wrong(history.response)
+        rows = torch.arange(answer.shape[0], device=answer.device)[:, None].expand(answer.shape[:2])
+
+        def table(tally: Tally, size: int, thing: Tensor, counted: Tensor) -> Tensor:
+            before = answer.new_zeros(answer.shape[0], size, 2) if tally.table is None else tally.table
+            return before.index_put((rows, thing), counted, accumulate=True) if thing.shape[1] else before
+
+        at_question = answer * (history.question < self.n_questions)[..., None]
+        return {
+            "running": history.running,
+            "by_concept": table(history.by_concept, self.n_concepts, history.concept, answer),
+            "by_question": table(history.by_question, self.n_questions + 1, history.question, at_question),
+        }
+
+    def from_state(self, state: Mapping[str, Tensor]) -> CountsHistory:
+        """The same, with no events left."""
+        return _without_events(state["running"], state["by_concept"], state["by_question"])
 
     def steps_of(self, history: CountsHistory) -> int:
         """The steps of the history."""
@@ -219,18 +276,17 @@ class Counts(Backbone[CountsHistory]):
 
     def _rows(self, train: Sequences) -> Iterator[tuple[NDArray[Any], ...]]:
         """The scored answers, in batches, so that nothing is held of steps and concepts that are not asked for."""
-        device = device_of(self)
+        device, reader = device_of(self), Reader(self)
         for batch in train.batches(PREPARED_AT_ONCE):
             there = batch.to(device)
-            history = self.encode(there)
+            history = reader.read(there)
             steps = torch.arange(batch.mask.shape[1], device=device).expand(len(batch), -1)
-            counted, asked = (
-                self._counted(history, getattr(there, by)[..., None], steps, by)[:, :, 0]
-                for by in ("concept", "question")
-            )
+            question = torch.where(there.question < 0, self.n_questions, there.question)
+            counted = self._counted(history, there.concept[..., None], steps, "concept")[:, :, 0]
+            asked = self._counted(history, question[..., None], steps, "question")[:, :, 0]
             columns = (
                 there.concept,
-                torch.where(there.question < 0, self.n_questions, there.question),
+                question,
                 there.correct,
                 counted.log1p().double(),
                 _pair(counted),
@@ -277,46 +333,22 @@ class Counts(Backbone[CountsHistory]):
 
     def _counted(self, history: CountsHistory, target: Tensor, steps: Tensor, by: str) -> Tensor:
         """Right and wrong answers [B, M, K, 2] to target concepts, or questions, before their steps."""
-        events = history.concept if by == "concept" else history.question
-        table = history.by_concept if by == "concept" else history.by_question
-        if table is not None:
-            index = torch.where(target < 0, table.shape[1] - 1, target)
-            return table.gather(1, index.flatten(1)[..., None].expand(-1, -1, 2)).view(*target.shape, 2)
-        at = torch.minimum(steps, history.length[:, None])
-        past = torch.arange(events.shape[1], device=events.device) < at[..., None]  # [B, M, T]
-        same = (target[..., None] == events[:, None, None, :]) & past[:, :, None, :]
-        answer = torch.stack([history.response == 1, history.response == 0], -1).float()
-        return same.float() @ answer[:, None]
+        tally = history.by_concept if by == "concept" else history.by_question
+        earlier = history.response.shape[1] - self.steps_of(history)
+        return tally.before(target, earlier + torch.minimum(steps, history.length[:, None]))
 
     def _at(self, history: CountsHistory, steps: Tensor) -> Tensor:
         """What is known of the student [B, M, F] before steps [B, M]."""
-        if history.by_concept is not None:
-            return history.overall[:, -1:].expand(-1, steps.shape[1], -1)
         at = torch.minimum(steps, history.length[:, None])
         return history.overall.gather(1, at[..., None].expand(-1, -1, history.overall.shape[-1]))
-
-    def _folded(self, history: CountsHistory) -> CountsHistory:
-        """The history with its events counted into the tables, and let go of."""
-        students, steps = history.concept.shape
-        real = torch.arange(steps, device=history.length.device) < history.length[:, None]
-        answer = torch.stack([history.response == 1, history.response == 0], -1).float() * real[..., None]
-        rows = torch.arange(students, device=real.device)[:, None].expand_as(real)
-        asked = torch.where(history.question < 0, self.n_questions, history.question)
-        at_question = answer * (history.question >= 0)[..., None]
-        nothing = answer.new_zeros(students, self.n_concepts, 2), answer.new_zeros(students, self.n_questions + 1, 2)
-        return replace(
-            history,
-            by_concept=nothing[0].index_put((rows, history.concept), answer, accumulate=True),
-            by_question=nothing[1].index_put((rows, asked), at_question, accumulate=True),
-        )
 
     def _choose_representatives(self, train: Sequences) -> None:
         """Questions that stand for all of a concept: every one of few, or those at quantiles of their effects.
 
         Where one stands for several, it does so with their mean effect: what its own is `beside` that is added.
         """
-        batch = train.batch
-        pairs = torch.stack([batch.concept, batch.question], -1)[batch.mask & (batch.question >= 0)].unique(dim=0).cpu()
+        concept, question = train.answers.concept, train.answers.question
+        pairs = torch.stack([concept, question], -1)[question >= 0].unique(dim=0)
         self.seen.fill_(False)
         self.seen[pairs[:, 1]] = True
         self.concept_of[pairs[:, 1]] = pairs[:, 0]
@@ -336,10 +368,35 @@ class Counts(Backbone[CountsHistory]):
                 self.weight[concept, place] = len(group) / len(in_order)
 
 
+def _without_events(running: Tensor, by_concept: Tensor | None, by_question: Tensor | None) -> CountsHistory:
+    """A history of running sums, with what is in tables, if it has any."""
+    none = torch.zeros_like(running[:, :0], dtype=torch.long)
+    tallies = (
+        Tally(none, torch.zeros_like(running[:, :1, None]).expand(-1, -1, 2), t) for t in (by_concept, by_question)
+    )
+    length = torch.zeros_like(running[:, 0], dtype=torch.long)
+    return CountsHistory(none, none, none, length, _overall(running[:, None]), running, *tallies)
+
+
 def _pair(counted: Tensor) -> Tensor:
     """The number of a pair of right and wrong answers [..., 2], of which there are so many at most."""
     right, wrong = counted.long().unbind(-1)
     return right.clamp(max=FREE_RIGHT) * (FREE_WRONG + 1) + wrong.clamp(max=FREE_WRONG)
+
+
+def _right_and_wrong(response: Tensor) -> Tensor:
+    """[...] to [..., 2]: 1 and 0, 0 and 1 or, where there is no response, 0 and 0."""
+    return torch.stack([response == 1, response == 0], -1).float()
+
+
+def _added_up(before: Tensor, answer: Tensor, eased: Tensor) -> Tensor:
+    """Sums [B, T, 4 + 2 half-lives] after each of T answers [B, T, 2], on top of those before them [B, 1, ...]."""
+    at = torch.arange(answer.shape[1], device=answer.device)
+    ago = at[:, None] - at  # [T, T]
+    kept = torch.stack([_remembered(ago, half_life) for half_life in (math.inf, *HALF_LIVES)])
+    new = torch.cat([torch.einsum("hts,bsr->bthr", kept, answer).flatten(2), eased.cumsum(1)], -1)
+    faded = torch.stack([_remembered(at + 1, half_life) for half_life in (math.inf, *HALF_LIVES)], 1)
+    return new + before * torch.cat([faded.repeat_interleave(2, 1), torch.ones_like(faded[:, :2])], 1)
 
 
 def _remembered(ago: Tensor, half_life: float) -> Tensor:

@@ -70,7 +70,7 @@ class DisKT(SimpleKT):
 
     def prepare(self, train: Sequences) -> None:
         """Take each concept's share right in the training split, smoothed towards the overall share."""
-        concept, correct = (getattr(train.batch, name)[train.batch.mask] for name in ("concept", "correct"))
+        concept, correct = train.answers.concept, train.answers.correct
         answers = torch.bincount(concept, minlength=self.n_concepts)
         right = torch.bincount(concept[correct == 1], minlength=self.n_concepts)
         overall = correct.double().mean() if len(correct) else 0.5

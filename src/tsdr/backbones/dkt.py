@@ -1,5 +1,6 @@
 """DKT: a recurrent network over answers, one output a concept."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -18,13 +19,15 @@ class DKTHistory:
     """The LSTM's hidden state before each step, [B, T + 1, d], and its cell state after all T steps, [B, d].
 
     Beyond the end of a shorter sequence neither is of any use; `answered` [B, T] is what the cell state at its own end
-    can be computed from. There is none once the cell states are those of the sequences' ends.
+    can be computed from, and `first` [B, d] the cell state that it began with. There is neither once the cell states
+    are those of the sequences' ends.
     """
 
     hidden: Tensor
     cell: Tensor
     length: Tensor
     answered: Tensor | None = None
+    first: Tensor | None = None
 
 
 @register_backbone("dkt")
@@ -34,6 +37,8 @@ class DKT(Backbone[DKTHistory]):
     h_t = LSTM(h_{t-1}, embedding of (c_t, r_t)); the answer to concept c at step t + 1 has logit
     w_c · dropout(h_t) + b_c. It knows no questions: `size` and `n_questions` change nothing.
     """
+
+    linear = True
 
     def __init__(
         self, n_concepts: int, n_questions: int, *, d: int = 64, dropout: float = 0.05, size: str = "paper"
@@ -49,13 +54,31 @@ class DKT(Backbone[DKTHistory]):
 
     def encode(self, batch: Batch) -> DKTHistory:
         """One pass of the LSTM over the answers, padding and all: to pack the sequences would take thrice as long."""
-        answered = 2 * batch.concept + batch.response
-        hidden = torch.zeros(*answered.shape[:1], 0, self.lstm.hidden_size, device=answered.device)
-        cell = hidden.new_zeros(*answered.shape[:1], self.lstm.hidden_size)
+        nothing = torch.zeros(batch.mask.shape[0], self.lstm.hidden_size, device=batch.mask.device)
+        return self._run(nothing, nothing, batch)
+
+    def go_on(self, past: DKTHistory, batch: Batch) -> DKTHistory:
+        """The same, from the states at the end of the past."""
+        end = self.state_of(past)
+        return self._run(end["hidden"], end["cell"], batch)
+
+    def state_of(self, history: DKTHistory) -> dict[str, Tensor]:
+        """The states at the end."""
+        return {"hidden": self._at(history, history.length[:, None])[:, 0], "cell": self._cell(history)}
+
+    def from_state(self, state: Mapping[str, Tensor]) -> DKTHistory:
+        """The same, as a history."""
+        hidden = state["hidden"]
+        return DKTHistory(hidden[:, None], state["cell"], torch.zeros_like(hidden[:, 0], dtype=torch.long))
+
+    def _run(self, hidden: Tensor, cell: Tensor, batch: Batch) -> DKTHistory:
+        answered, last = 2 * batch.concept + batch.response, cell
+        before = hidden[:, None]
         if answered.shape[1]:
-            hidden, (_, last) = self.lstm(self.interaction(answered))
-            cell = last[0]
-        return DKTHistory(nn.functional.pad(hidden, (0, 0, 1, 0)), cell, batch.mask.sum(1), answered)
+            begin = hidden[None].contiguous(), cell[None].contiguous()
+            after, (_, end) = self.lstm(self.interaction(answered), begin)
+            before, last = torch.cat([before, after], 1), end[0]
+        return DKTHistory(before, last, batch.mask.sum(1), answered, cell)
 
     def retrieve(
         self, history: DKTHistory, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
@@ -80,14 +103,10 @@ class DKT(Backbone[DKTHistory]):
 
     def append(self, history: DKTHistory, concept: Tensor, question: Tensor, response: Tensor) -> DKTHistory:
         """One more step of the LSTM."""
-        last = self._at(history, history.length[:, None])
+        end = self.state_of(history)
         inputs = self.interaction(2 * concept + response)[:, None]
-        before = last.transpose(0, 1).contiguous(), self._cell(history)[None].contiguous()
-        _, (hidden, cell) = self.lstm(inputs, before)
-        grown = nn.functional.pad(history.hidden, (0, 0, 0, 1))
-        rows = torch.arange(len(concept), device=concept.device)
-        length = history.length + 1
-        return DKTHistory(grown.index_put((rows, length), hidden[0]), cell[0], length)
+        _, (hidden, cell) = self.lstm(inputs, (end["hidden"][None].contiguous(), end["cell"][None].contiguous()))
+        return self.from_state({"hidden": hidden[0], "cell": cell[0]})
 
     def steps_of(self, history: DKTHistory) -> int:
         """The steps of the history."""
@@ -96,12 +115,14 @@ class DKT(Backbone[DKTHistory]):
     def _cell(self, history: DKTHistory) -> Tensor:
         """The cell state after the last interaction of each sequence."""
         answered, length = history.answered, history.length
-        if answered is None or bool((length == answered.shape[1]).all()):
+        if answered is None or history.first is None or torch.compiler.is_exporting():  # then only asked for answers
             return history.cell
-        inputs = self.interaction(answered)
+        if bool((length == answered.shape[1]).all()):
+            return history.cell
+        inputs, begin = self.interaction(answered), (history.hidden[:, 0], history.first)
         packed = pack_padded_sequence(inputs, length.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-        _, (_, cell) = self.lstm(packed)
-        return cell[0] * (length > 0)[:, None]  # packing wants one step at least; an empty history has none
+        _, (_, cell) = self.lstm(packed, tuple(state[None].contiguous() for state in begin))
+        return torch.where((length > 0)[:, None], cell[0], history.first)  # packing wants one step at least
 
     def _at(self, history: DKTHistory, steps: Tensor) -> Tensor:
         """The hidden states [B, M, d] before steps [B, M], by the rows of one long table: faster than to gather."""

@@ -1,11 +1,11 @@
 """Commands about logs: look into them, prepare and simulate them, say how they were selected."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from tsdr.cli.shared import Columns, ConceptSeparator, LogFile, Minimum, Separator, console, read
+from tsdr.cli.shared import Columns, ConceptSeparator, LogFile, Minimum, Separator, console, extent, read
 from tsdr.datasets import Sample, Unanswered
 from tsdr.defaults import MINIMUM, SEED
 from tsdr.errors import InputError
@@ -110,7 +110,10 @@ def diagnose_command(
         typer.Option(metavar="BUNDLE", help="Measure this model, not a quick dkt, and keep what is found with it."),
     ] = None,
     window: Annotated[
-        int | None, typer.Option(min=2, help="How many of a student's latest answers are used; the model's, or 50.")
+        Any,
+        typer.Option(
+            parser=extent, metavar="N|all", help="How many of a student's answers are in view; the model's, or 50."
+        ),
     ] = None,
     minimum: Minimum = MINIMUM,
     seed: Annotated[int, typer.Option(min=0)] = SEED,

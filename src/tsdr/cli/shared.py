@@ -4,11 +4,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from tsdr.defaults import Extent
 from tsdr.errors import InputError, extra_missing
 from tsdr.paper import BACKBONES
 from tsdr.training.options import Device, StopBy
@@ -30,7 +31,45 @@ ConceptSeparator = Annotated[
 ]
 BackboneName = Annotated[str, typer.Option(help=f"One of {', '.join(BACKBONES)}, or one of your own.")]
 Size = Annotated[str | None, typer.Option(help="paper or light; the backbone's default if left out.")]
-Window = Annotated[int, typer.Option(min=2, help="How many of a student's latest answers are used.")]
+
+
+def extent(text: str | int) -> Extent:
+    """How much of a history, as it is written: a number, or all."""
+    if text == "all":
+        return "all"
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise typer.BadParameter(f"{text} is neither a number from 1 on nor all")
+    return number
+
+
+Window = Annotated[
+    Any,
+    typer.Option(
+        parser=extent,
+        metavar="N|all",
+        help="How many of a student's answers are in view before each: the latest, or all.",
+    ),
+]
+Scored = Annotated[
+    Any,
+    typer.Option(
+        parser=extent,
+        metavar="N|all",
+        help="How many of a student's latest answers are judged by; as many as one window has, if left out.",
+    ),
+]
+Learned = Annotated[
+    Any,
+    typer.Option(
+        parser=extent,
+        metavar="N|all",
+        help="How many of a student's latest answers are learned from; as many as one window has, if left out.",
+    ),
+]
 Stopping = Annotated[
     StopBy,
     typer.Option(help="What stops the training: the validation students' AUC, or the loss on them."),

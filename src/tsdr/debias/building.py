@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from tsdr.backbones.contract import AnyBackbone, build_backbone
+from tsdr.backbones.contract import AnyBackbone, Reader, build_backbone, check_window
+from tsdr.backbones.predicting import BATCH, of_scored
 from tsdr.debias.answers import AnswerLearner
 from tsdr.debias.crippled import CrippledImputation, shuffled
 from tsdr.debias.fitted import FittedObjective
@@ -16,7 +19,7 @@ from tsdr.debias.propensity import ConceptQuestions
 from tsdr.debias.stack import Unseen
 from tsdr.errors import InputError
 from tsdr.methods import COUNTS, NAIVE_OPTIONS, DebiasOptions
-from tsdr.sequences import Folds, Sequences
+from tsdr.sequences import Batch, Folds, Sequences
 from tsdr.training.options import TrainingOptions
 
 CROSS_FITS, FEWEST_TO_CROSS_FIT = 5, 50
@@ -25,7 +28,8 @@ CROSS_FITS, FEWEST_TO_CROSS_FIT = 5, 50
 def new_model(
     backbone: str, sequences: Sequences, options: Mapping[str, Any], training: TrainingOptions
 ) -> AnyBackbone:
-    """A fresh model for the vocabulary of these sequences, the same for the same seed."""
+    """A fresh model for the vocabulary of these sequences, the same for the same seed; one that can read them."""
+    check_window(backbone, sequences.window)
     torch.manual_seed(training.seed)
     vocabulary = sequences.vocabulary
     model = build_backbone(
@@ -41,7 +45,7 @@ def new_imputation(
     learned = None
     if debias.imputation != "counts":
         learned = network_like(backbone, model, light=debias.light_imputation).to(training.torch_device())
-        learned.prepare(replace(train, batch=without_questions(train.batch)))
+        learned.prepare(replace(train, answers=without_questions(train.answers)))
     fitted = [] if debias.imputation == "own" else [_fitted_counts(train, training, debias)]
     return CrippledImputation(fitted, learned) if debias.crippled else Imputation(fitted, learned)
 
@@ -49,19 +53,32 @@ def new_imputation(
 @torch.no_grad()
 def cross_fitted(train: Sequences, training: TrainingOptions, debias: DebiasOptions) -> Unseen:
     """The training students, with what `counts` says of their answers if it is fitted without them, fold by fold."""
-    logits = torch.zeros(*train.batch.mask.shape, 1)
-    row = {student: number for number, student in enumerate(train.student)}
+    logits = torch.zeros(len(train.scored), 1)
+    name, number = np.array(train.students()), train.student_of_scored().numpy()
+    student = np.sort(name)[number]
     for split in Folds.by_student(train.student, CROSS_FITS, validation=0, seed=training.seed).splits:
         fitted = [_fitted_counts(train.select(split.train), training, debias)]
         imputation = CrippledImputation(fitted) if debias.crippled else Imputation(fitted)
-        rows = torch.tensor([row[student] for student in split.test])
-        logits[rows] = imputation.of_observed(train.batch_of(rows).to(training.torch_device())).cpu()
+        logits[np.isin(student, split.test)] = said_of_scored(imputation, train.select(split.test), training)
     return Unseen(train, logits)
+
+
+def said_of_scored(imputation: Imputation, sequences: Sequences, training: TrainingOptions) -> Tensor:
+    """The logits [scored answers, models] of imputation models for what was logged."""
+    reader, device = Reader(imputation), training.torch_device()
+
+    def say(part: Batch) -> Tensor:
+        batch = part.to(device)
+        return imputation.of_observed(reader.read(batch), batch)[batch.scored].cpu()
+
+    return of_scored(sequences, BATCH, say)
 
 
 def _fitted_counts(train: Sequences, training: TrainingOptions, debias: DebiasOptions) -> AnyBackbone:
     model = new_model(COUNTS, train, {}, training)
-    model.prepare(replace(train, batch=shuffled(train.batch)) if debias.crippled else train)
+    if debias.crippled:
+        train = replace(train, answers=replace(train.answers, correct=shuffled(train.answers.correct)))
+    model.prepare(train)
     return model
 
 
@@ -84,7 +101,7 @@ def new_objective(
     A targeted imputation goes by the answers of students that are `held_out` of training and, where it is by `counts`
     alone, of the training students, too, by fits without them.
     """
-    if debias.propensities != "estimated" and train.batch.exposure is None:
+    if debias.propensities != "estimated" and train.answers.exposure is None:
         raise InputError(f"propensities={debias.propensities} takes a simulated log: of no other are they known")
     model = new_model(backbone, train, options, training)
     model.prepare(train)
@@ -96,5 +113,5 @@ def new_objective(
         unseen = [] if held_out is None else [Unseen(held_out)]
         if debias.targeted and debias.imputation == "counts" and len(set(train.student)) >= FEWEST_TO_CROSS_FIT:
             unseen.append(cross_fitted(train, training, debias))
-    questions = ConceptQuestions(train.batch, model.n_concepts, model.n_questions)
+    questions = ConceptQuestions(train.answers, model.n_concepts, model.n_questions)
     return JointObjective(model, debias, training, imputation, questions, unseen)

@@ -11,12 +11,9 @@ from tsdr.sequences import Batch
 SHIFT = 1.0  # of every logit
 
 
-def shuffled(batch: Batch) -> Batch:
-    """The batch with the labels of its interactions dealt out anew: they tell nothing of who answered what."""
-    correct = batch.correct.clone()
-    dealt = correct[batch.mask]
-    correct[batch.mask] = dealt[torch.randperm(len(dealt), device=dealt.device)]
-    return replace(batch, correct=correct)
+def shuffled(labels: Tensor) -> Tensor:
+    """Labels dealt out anew: they tell nothing of who answered what."""
+    return labels[torch.randperm(len(labels), device=labels.device)]
 
 
 class CrippledImputation(Imputation):
@@ -24,7 +21,9 @@ class CrippledImputation(Imputation):
 
     def lesson(self, batch: Batch) -> Batch:
         """As it is taught: with shuffled answers."""
-        return shuffled(super().lesson(batch))
+        lesson = super().lesson(batch)
+        dealt = lesson.correct.masked_scatter(lesson.mask, shuffled(lesson.correct[lesson.mask]))
+        return replace(lesson, correct=dealt)
 
     def logits(
         self, histories: Histories, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None

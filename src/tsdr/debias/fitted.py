@@ -3,7 +3,7 @@
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from tsdr.backbones.contract import AnyBackbone
+from tsdr.backbones.contract import AnyBackbone, Reader
 from tsdr.debias.answers import AnswerLearner
 from tsdr.sequences import Batch
 from tsdr.training.options import TrainingOptions
@@ -16,6 +16,7 @@ class FittedObjective(AnswerLearner):
 
     def __init__(self, model: AnyBackbone, training: TrainingOptions) -> None:
         super().__init__(model, {}, training.stop_by)
+        self.reader = Reader(model)
 
     def settings(self) -> str:
         """There are none."""
@@ -24,5 +25,5 @@ class FittedObjective(AnswerLearner):
     @torch.no_grad()
     def step(self, batch: Batch) -> float:
         """Only look."""
-        logits = self.model(batch)[batch.scored]
+        logits = self.reader.logits(batch)[batch.scored]
         return float(binary_cross_entropy_with_logits(logits, batch.correct[batch.scored].to(logits.dtype)))

@@ -4,9 +4,9 @@ By a second backbone of the same kind with its own weights, which learns along a
 was fitted before, such as `counts`, which may know questions; or by both, stacked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,9 +15,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 from tsdr.backbones.contract import AnyBackbone
 from tsdr.debias.stack import Stack
 from tsdr.methods import ImputationLoss
-from tsdr.sequences import UNKNOWN_QUESTION, Batch
+from tsdr.sequences import UNKNOWN_QUESTION, Answers, Batch
 
 Histories = list[Any]
+Told = TypeVar("Told", Batch, Answers)
 
 
 class Imputation:
@@ -42,10 +43,17 @@ class Imputation:
     @torch.no_grad()
     def encode(self, batch: Batch) -> Histories:
         """What each of the models keeps of the past, none of them in training."""
+        return [model.encode(read) for model, read in self._each(batch)]
+
+    @torch.no_grad()
+    def go_on(self, past: Histories, batch: Batch) -> Histories:
+        """The same of a batch that comes after a past."""
+        return [model.go_on(before, read) for before, (model, read) in zip(past, self._each(batch), strict=True)]
+
+    def _each(self, batch: Batch) -> Iterator[tuple[AnyBackbone, Batch]]:
+        """The models, and what each of them reads of a batch."""
         for model in self.models:
-            model.eval()
-        fitted = [model.encode(batch) for model in self.fitted]
-        return fitted + ([] if self.learned is None else [self.learned.encode(self.lesson(batch))])
+            yield model.eval(), self.lesson(batch) if model is self.learned else batch
 
     @torch.no_grad()
     def logits(
@@ -58,9 +66,9 @@ class Imputation:
         ]
         return torch.stack(said, -1)
 
-    def of_observed(self, batch: Batch) -> Tensor:
-        """The logits [B, T, models] of each of the models for what was logged."""
-        return self.logits(self.encode(batch), batch.concept[..., None], batch.question[..., None]).squeeze(2)
+    def of_observed(self, histories: Histories, batch: Batch) -> Tensor:
+        """The logits [B, T, models] of each of the models for what was logged, given the histories of a batch."""
+        return self.logits(histories, batch.concept[..., None], batch.question[..., None]).squeeze(2)
 
     def answer(
         self, histories: Histories, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
@@ -69,9 +77,9 @@ class Imputation:
         return self.stack(self.logits(histories, concept, question, steps), concept)
 
 
-def without_questions(batch: Batch) -> Batch:
-    """The batch with no question known."""
-    return replace(batch, question=torch.full_like(batch.question, UNKNOWN_QUESTION))
+def without_questions(told: Told) -> Told:
+    """A batch, or answers, with no question known."""
+    return replace(told, question=torch.full_like(told.question, UNKNOWN_QUESTION))
 
 
 def imputed_error(logits: Tensor, imputation: Tensor, kind: ImputationLoss) -> Tensor:

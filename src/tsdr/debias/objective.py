@@ -12,14 +12,14 @@ imputation models are targeted: stacked, and fitted to logged answers of student
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from tsdr.backbones.contract import AnyBackbone
+from tsdr.backbones.contract import AnyBackbone, Reader
 from tsdr.backbones.predicting import BATCH
 from tsdr.debias.answers import AnswerLearner
 from tsdr.debias.cells import draw_cells
@@ -94,6 +94,7 @@ class JointObjective(AnswerLearner):
         if auxiliary:
             optimisers["auxiliary"] = _adam(auxiliary, rate)
         super().__init__(model, optimisers, training.stop_by)
+        self._readers = self._new_readers()
 
     def settings(self) -> str:
         """The options."""
@@ -121,7 +122,7 @@ class JointObjective(AnswerLearner):
         students = 0
         for unseen in self.unseen:
             rows += self._told(self.imputation, unseen, students)
-            students += len(unseen.sequences)
+            students += len(unseen.sequences.students())
         logits, concept, correct, exposure, student = (torch.cat(column) for column in zip(*rows, strict=True))
         weight = density_ratio(exposure, torch.ones_like(correct, dtype=torch.bool), self.options.clip, True).value
         self.targeting = Targeting(logits, concept, correct, weight, student, self.model.n_concepts)
@@ -132,16 +133,20 @@ class JointObjective(AnswerLearner):
 
         Students are numbered from the `first`.
         """
-        device = device_of(self.model)
-        for numbers in torch.arange(len(unseen.sequences)).split(BATCH):
-            batch = unseen.sequences.batch_of(numbers).to(device)
-            known = unseen.logits
-            logits = imputation.of_observed(batch) if known is None else known[numbers].to(device)
-            exposure = torch.ones_like(logits[..., 0])
+        device, sequences, readers = device_of(self.model), unseen.sequences, self._new_readers()
+        scored, student = sequences.scored, first + sequences.student_of_scored()
+        for part in sequences.batches(BATCH):
+            batch, here = part.to(device), part.scored
+            number = torch.searchsorted(scored, part.place[here])  # type: ignore[index]
+            if unseen.logits is None:
+                logits = imputation.of_observed(readers.imputation.read(batch), batch)[batch.scored]
+            else:
+                logits = unseen.logits[number].to(device)
+            exposure = torch.ones_like(logits[:, 0])
             if self.options.weighs("imputation"):
-                exposure = self._exposure(batch, self._state(batch, self.model.encode(batch)))
-            student = (first + numbers).to(device)[:, None].expand_as(batch.mask)
-            yield tuple(of[batch.scored] for of in (logits, batch.concept, batch.correct, exposure, student))
+                exposure = self._exposure(batch, self._state(batch, readers.model.read(batch), readers))[batch.scored]
+            concept, correct = batch.concept[batch.scored], batch.correct[batch.scored]
+            yield logits, concept, correct, exposure, student[number].to(device)
 
     def step(self, batch: Batch) -> float:
         """Update the imputation and the propensity model, then the backbone.
@@ -150,9 +155,10 @@ class JointObjective(AnswerLearner):
         auxiliary models share no parameter, so that one pass back serves both.
         """
         scored = batch.scored
-        history, logits = self.model.follow(batch)
+        readers = self._readers = self._new_readers() if batch.after is None else self._readers
+        history, logits = readers.model.follow(batch)
         equal = scored.to(logits.dtype)
-        state = None if self.propensity is None else self._state(batch, history)
+        state = None if self.propensity is None else self._state(batch, history, readers)
         inverse = equal if state is None else self._weights(batch, state)
         if self.options.joint and "auxiliary" in self.optimisers:
             loss = equal.new_zeros(())
@@ -188,11 +194,12 @@ class JointObjective(AnswerLearner):
         total = steps = 0.0
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             torch.manual_seed(0)
+            readers = self._new_readers()
             for part in validation.batches(BATCH):
                 batch = part.to(device)
                 cells = draw_cells(batch.scored, self.model.n_concepts, VALIDATION_CELLS)
-                pseudo = self.imputation.answer(self.imputation.encode(batch), cells.concept, steps=cells.steps)
-                logits = self.model.answer(self.model.encode(batch), cells.concept, steps=cells.steps)
+                pseudo = self.imputation.answer(readers.imputation.read(batch), cells.concept, steps=cells.steps)
+                logits = self.model.answer(readers.model.read(batch), cells.concept, steps=cells.steps)
                 divergence = imputed_error(logits, pseudo, kind) - imputed_error(pseudo, pseudo, kind)
                 scored = float(batch.scored.sum())
                 total, steps = total + scored * float(cells.mean(divergence)), steps + scored
@@ -223,20 +230,25 @@ class JointObjective(AnswerLearner):
             self.imputation.stack = Stack(**state["stack"])
 
     @torch.no_grad()
-    def over_all_cells(self, batch: Batch) -> "AllCells":
-        """What the models say, at this point of training, of every concept at every step."""
+    def over_all_cells(self, sequences: Sequences, size: int) -> Iterator[tuple[Batch, AllCells]]:
+        """What the models say, at this point of training, of every concept at every step, batch by batch."""
         for model in self.models().values():
             model.eval()
+        device, readers = device_of(self.model), self._new_readers()
+        for batch in sequences.batches(size):
+            yield batch.to(device), self._of_all_cells(batch.to(device), readers)
+
+    def _of_all_cells(self, batch: Batch, readers: "_Readers") -> AllCells:
         every = torch.arange(self.model.n_concepts, device=batch.mask.device).expand(*batch.mask.shape, -1)
-        history = self.model.encode(batch)
+        history = readers.model.read(batch)
         logits = self.model.answer(history, every)
         propensity = torch.full_like(logits, 1 / self.model.n_concepts)
         if self.propensity is not None:
-            weight = clipped_ratio(self.propensity.of_all(self._state(batch, history)), self.options.clip)
+            weight = clipped_ratio(self.propensity.of_all(self._state(batch, history, readers)), self.options.clip)
             propensity = 1 / (self.model.n_concepts * weight)
         if self.imputation is None:
             return AllCells(logits, propensity, torch.zeros_like(logits), None)
-        past = self.imputation.encode(batch)
+        past = readers.imputation.read(batch)
         imputed = imputed_error(logits, self.imputation.answer(past, every), self.options.imputation_loss)
         learned = self.imputation.learned
         step = None if learned is None else float(smoothness(learned, past[-1], batch.scored, "all"))
@@ -247,7 +259,7 @@ class JointObjective(AnswerLearner):
         scored = batch.scored
         model.train()
         lesson = self.imputation.lesson(batch)
-        history, imputation = model.follow(lesson)
+        history, imputation = self._readers.lesson.follow(lesson)
         losses = imputation_losses(imputation, logits, lesson.correct, self.options.imputation_loss)
         loss = (weights * losses).sum() / scored.sum().clamp(min=1) + model.penalty(lesson)
         if self.options.smooth == "imputation":
@@ -260,7 +272,7 @@ class JointObjective(AnswerLearner):
         scored = batch.scored
         cells = draw_cells(scored, self.model.n_concepts, self.options.cells)
         question, asked = self._questions(cells.concept)
-        past = imputation.encode(batch)
+        past = self._readers.imputation.read(batch)
         pseudo = imputation.answer(past, cells.concept, question, cells.steps)
         logits = self.model.answer(history, cells.concept, asked, cells.steps)
         mean = cells.mean(imputed_error(logits, pseudo, kind))
@@ -300,11 +312,25 @@ class JointObjective(AnswerLearner):
             exposure = exposure * self.questions.frequency(batch.concept, batch.question)
         return exposure
 
-    def _state(self, batch: Batch, history: object) -> Tensor:
+    def _state(self, batch: Batch, history: object, readers: "_Readers") -> Tensor:
         """What the propensity model reads: the summary by the backbone, or by the one that it was frozen with."""
         if self.reference is None:
             return self.model.summary(history)
-        return self.reference.summary(self.reference.encode(batch))
+        return self.reference.summary(readers.reference.read(batch))
+
+    def _new_readers(self) -> "_Readers":
+        learned = None if self.imputation is None else self.imputation.learned
+        beside = (one or self.model for one in (self.imputation, learned, self.reference))  # as if there were no other
+        return _Readers(Reader(self.model), *(Reader[Any](one) for one in beside))
+
+
+class _Readers(NamedTuple):
+    """What reads batches one after the other: the backbone, all that imputes, what learns to, and the reference."""
+
+    model: Reader[Any]
+    imputation: Reader[Any]
+    lesson: Reader[Any]
+    reference: Reader[Any]
 
 
 def _adam(with_decay: list[tuple[list[Parameter], float]], rate: float) -> torch.optim.Adam:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, linear, softplus
 
 from tsdr.methods import PropensityKind
-from tsdr.sequences import UNKNOWN_QUESTION, Batch
+from tsdr.sequences import UNKNOWN_QUESTION, Answers
 
 # Seen so many times more than it was, each question of a concept: a question seen once is not taken for rare.
 PRIOR_COUNT = 2
@@ -69,9 +69,9 @@ class Propensity(nn.Module):
 class ConceptQuestions:
     """The questions of each concept in the training split, and how often each of them is logged."""
 
-    def __init__(self, train: Batch, n_concepts: int, n_questions: int) -> None:
+    def __init__(self, train: Answers, n_concepts: int, n_questions: int) -> None:
         self.n_questions = n_questions
-        pairs = self._pair(train.concept, train.question)[train.mask]
+        pairs = self._pair(train.concept, train.question)
         self.pairs, count = pairs.unique(return_counts=True)
         of_concept = self.pairs // (self.n_questions + 1)
         seen = count + PRIOR_COUNT

@@ -44,7 +44,7 @@ class Stack:
 class Unseen:
     """Students whom imputation models did not learn from, as sequences.
 
-    `logits` [sequences, steps, models] is what models that did not learn from them say of their answers, where that is
+    `logits` [scored answers, models] is what models that did not learn from them say of their answers, where that is
     known beforehand: of students that others did learn from.
     """
 

@@ -11,7 +11,7 @@ import torch
 
 from tsdr.backbones.contract import AnyBackbone
 from tsdr.debias.building import new_objective
-from tsdr.defaults import MINIMUM, SEED, WINDOW
+from tsdr.defaults import MINIMUM, SEED, WINDOW, Extent
 from tsdr.diagnosis.findings import (
     UNSEEN,
     Band,
@@ -30,6 +30,7 @@ from tsdr.diagnosis.findings import (
 from tsdr.diagnosis.offpolicy import CLIP, IMPUTATION_TRAINING, LoggedErrors, RiskEstimator
 from tsdr.diagnosis.questions import CHANCE_DRAWS, misplaced, question_exposure
 from tsdr.diagnosis.selection import (
+    SELECTION_WINDOW,
     CalibrationCount,
     SelectionModel,
     at_observed,
@@ -77,7 +78,7 @@ def diagnose(
     log: Log,
     model: Model | None = None,
     *,
-    window: int | None = None,
+    window: Extent | None = None,
     minimum: int = MINIMUM,
     seed: int = SEED,
     on_stage: Stage = lambda stage: None,
@@ -87,28 +88,31 @@ def diagnose(
     The window is the model's, or 50, unless another is given. With a model its vocabulary is used, and answers to
     concepts that it does not know are left out and counted.
     """
+    in_view = window or (model.window if model else WINDOW)
     sequences = Sequences.from_log(
         log,
         model.vocabulary if model else None,
-        window=window or (model.window if model else WINDOW),
+        window=in_view,
+        scored=SELECTION_WINDOW - 1 if in_view == "all" else None,
         minimum=minimum,
         unknown="skip",
     )
     _check(sequences)
     parts = _Parts.of(sequences, seed)
-    selection = fit_selection(parts.train, parts.validation, seed=seed, on_stage=on_stage)
+    shown = _Parts.of(sequences.within(SELECTION_WINDOW), seed)
+    selection = fit_selection(shown.train, shown.validation, seed=seed, on_stage=on_stage)
     asked = model.backbone if model else _quick_model(parts, seed, on_stage)
     estimator = RiskEstimator.fit(parts.train, parts.validation, seed=seed, selection=selection, on_stage=on_stage)
     on_stage("weighing the answers of held-out students")
     logged = estimator.logged_errors(asked, parts.held_out, seed)
     exposure, propensities, weights = (
         _exposure(sequences, seed),
-        _propensities(selection, parts.held_out),
+        _propensities(selection, shown.held_out),
         _weights(logged),
     )
-    found, skips = _selection(selection, parts), skips_of(log)
-    questions = question_exposure(sequences.batch, seed)
-    placebos = _placebos(sequences, logged, seed, on_stage)
+    found, skips = _selection(selection, shown), skips_of(log)
+    questions = question_exposure(sequences.answers, seed)
+    placebos = _placebos(sequences.within(SELECTION_WINDOW), logged, seed, on_stage)
     verdict = judge(
         distance=exposure.distance,
         distance_by_chance=exposure.by_chance,
@@ -161,10 +165,10 @@ def _quick_model(parts: _Parts, seed: int, on_stage: Stage) -> AnyBackbone:
 
 def _subject(sequences: Sequences, parts: _Parts, model: Model | None) -> Subject:
     return Subject(
-        students=len(sequences),
-        held_out_students=len(parts.held_out),
+        students=len(sequences.students()),
+        held_out_students=len(parts.held_out.students()),
         concepts=len(sequences.vocabulary.concepts),
-        answers=int(sequences.batch.mask.sum()),
+        answers=len(sequences.answers),
         window=sequences.window,
         short_students=sequences.dropped.short_students,
         earlier_answers=sequences.dropped.earlier_interactions,
@@ -177,7 +181,7 @@ def _subject(sequences: Sequences, parts: _Parts, model: Model | None) -> Subjec
 
 def _exposure(sequences: Sequences, seed: int) -> Exposure:
     names = sequences.vocabulary.concepts
-    counts = _counts(sequences.batch.concept[sequences.batch.mask].numpy(), len(names))
+    counts = _counts(sequences.answers.concept.numpy(), len(names))
     order = np.argsort(-counts, kind="stable")
     share = counts[order] / counts.sum()
     some = share[share > 0]
@@ -217,10 +221,11 @@ def _selection(model: SelectionModel, parts: _Parts) -> Selection:
 
 
 def _mean_by_student(values: Array, sequences: Sequences) -> Estimate:
-    """The mean of values at scored steps, its interval by drawing students anew; a student has one sequence."""
-    steps = sequences.batch.scored.sum(1).numpy()
-    sums = np.bincount(np.repeat(np.arange(len(steps)), steps), values, minlength=len(steps))
-    return bootstrap(np.stack([steps, sums], axis=1), lambda s: s[..., 1] / s[..., 0])
+    """The mean of values at scored steps, its interval by drawing students anew."""
+    student = sequences.student_of_scored().numpy()
+    return bootstrap(
+        np.stack([np.bincount(student), np.bincount(student, values)], axis=1), lambda s: s[..., 1] / s[..., 0]
+    )
 
 
 def _propensities(model: SelectionModel, held_out: Sequences) -> Propensities:
@@ -264,14 +269,15 @@ def _weights(logged: LoggedErrors) -> WeightsFound:
 
 def _bands(sequences: Sequences) -> Bands:
     """Ability is from the first half of a sequence, exposure from the second: neither is read off the other."""
-    batch, n_concepts = sequences.batch, len(sequences.vocabulary.concepts)
-    half = (batch.mask.sum(1, keepdim=True) + 1) // 2
-    early = (torch.arange(batch.mask.shape[1]) < half).numpy()
-    late = batch.mask.numpy() & ~early
-    concept, correct = batch.concept.numpy(), batch.correct.numpy()
-    ability = (correct * early).sum(1) / early.sum(1)
-    answers = _counts(concept[batch.mask.numpy()], n_concepts)
-    right = np.bincount(concept[batch.mask.numpy()], correct[batch.mask.numpy()], minlength=n_concepts)
+    n_concepts = len(sequences.vocabulary.concepts)
+    concept, correct = sequences.answers.concept.numpy(), sequences.answers.correct.numpy()
+    student = sequences.student_numbers().numpy()[sequences.row_of_answers().numpy()]
+    total = np.bincount(student)
+    first = np.unique(student, return_index=True)[1]
+    early = np.arange(len(student)) - first[student] < (total[student] + 1) // 2
+    ability = np.bincount(student, correct * early) / np.bincount(student, early)
+    answers = _counts(concept, n_concepts)
+    right = np.bincount(concept, correct, minlength=n_concepts)
     shown = (right + SMOOTHING * right.sum() / answers.sum()) / (answers + SMOOTHING)
     group = np.empty(n_concepts, dtype=int)
     groups = min(len(GROUPS), n_concepts)
@@ -279,7 +285,7 @@ def _bands(sequences: Sequences) -> Bands:
     of_group = np.bincount(group, minlength=groups) / n_concepts
     bands = []
     for name, rows in zip(BANDS, np.array_split(np.argsort(ability, kind="stable"), len(BANDS)), strict=True):
-        met = concept[rows][late[rows]]
+        met = concept[~early & np.isin(student, rows)]
         if not len(met):
             continue
         counts = _counts(met, n_concepts)
@@ -319,8 +325,5 @@ def _placebos(sequences: Sequences, logged: LoggedErrors, seed: int, on_stage: S
 
 def permuted_concepts(sequences: Sequences, seed: int) -> Sequences:
     """The same sequences with the concepts of all steps shuffled among all students: selection is gone."""
-    mask = sequences.batch.mask
-    concepts = sequences.batch.concept[mask]
-    order = torch.randperm(len(concepts), generator=torch.Generator().manual_seed(seed))
-    shuffled = sequences.batch.concept.masked_scatter(mask, concepts[order])
-    return replace(sequences, batch=replace(sequences.batch, concept=shuffled))
+    order = torch.randperm(len(sequences.answers), generator=torch.Generator().manual_seed(seed))
+    return replace(sequences, answers=replace(sequences.answers, concept=sequences.answers.concept[order]))

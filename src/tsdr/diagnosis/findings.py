@@ -1,6 +1,7 @@
 """What is found out about the selection of a log: plain data, to be shown, written and read."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -35,7 +36,7 @@ class Subject(_Part):
     held_out_students: int
     concepts: int
     answers: int
-    window: int
+    window: int | Literal["all"]
     short_students: int
     earlier_answers: int
     unknown_concept_answers: int

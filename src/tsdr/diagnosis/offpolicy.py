@@ -16,21 +16,22 @@ learned from the same kind of log; what neither the history nor the question sho
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from tsdr.backbones.contract import AnyBackbone
+from tsdr.backbones.contract import AnyBackbone, Reader
+from tsdr.backbones.predicting import of_scored
 from tsdr.debias.building import new_objective
 from tsdr.debias.imputation import imputed_error, without_questions
 from tsdr.debias.propensity import ConceptQuestions
 from tsdr.debias.weights import Weights, density_ratio
 from tsdr.devices import device_of
 from tsdr.diagnosis.findings import RiskEstimates
-from tsdr.diagnosis.selection import SELECTION_BATCH, SelectionModel, fit_selection
+from tsdr.diagnosis.selection import SELECTION_BATCH, SELECTION_WINDOW, SelectionModel, at_observed, fit_selection
 from tsdr.errors import InputError
 from tsdr.methods import options_of
 from tsdr.metrics import short
@@ -119,6 +120,7 @@ class RiskEstimator:
         Not by tsdr, whose models are taught by such imputations: they would find themselves good. Nor from the seed
         that the models under test are likely to have been trained from.
         """
+        train, validation = train.within(SELECTION_WINDOW), validation.within(SELECTION_WINDOW)
         if selection is None:
             selection = fit_selection(train, validation, seed=seed, on_stage=on_stage)
         training = IMPUTATION_TRAINING.model_copy(update={"seed": seed + 1})
@@ -130,7 +132,7 @@ class RiskEstimator:
             training,
             on_epoch=lambda epoch: on_stage(f"learning what unlogged answers would be, epoch {epoch.number}"),
         )
-        questions = ConceptQuestions(train.batch, len(train.vocabulary.concepts), len(train.vocabulary.questions))
+        questions = ConceptQuestions(train.answers, len(train.vocabulary.concepts), len(train.vocabulary.questions))
         return cls(selection, objective.model.eval(), questions)
 
     @torch.no_grad()
@@ -145,48 +147,36 @@ class RiskEstimator:
                 f"the model knows {model.n_concepts} concepts and the selection model {self.selection.n_concepts}; "
                 "make the sequences with the model's vocabulary"
             )
-        model.eval()
-        generator = torch.Generator().manual_seed(seed)
-        student = held_out.student_numbers()
-        parts: list[tuple[Tensor, ...]] = []
-        for rows in torch.arange(len(held_out)).split(SELECTION_BATCH):
-            batch = held_out.batch_of(rows)
-            scored = batch.scored
-            parts.append(
-                (
-                    student[rows][:, None].expand_as(scored)[scored],
-                    *self._errors(model, batch, _targets(scored, model.n_concepts, generator)),
-                    self._exposure(batch),
-                )
-            )
-        columns = [torch.cat(column) for column in zip(*parts, strict=True)]
-        return LoggedErrors(columns[0].numpy(), *(column.double().numpy() for column in columns[1:]))
-
-    def _errors(self, model: AnyBackbone, batch: Batch, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """e and ê at the logged concept, and the mean of ê over the targets [B, T, K], at scored steps."""
-        device = device_of(model)
-        asked = torch.cat([batch.concept[..., None], targets], 2)
-        scored = batch.scored
-        logits = model.answer(model.encode(batch.to(device)), asked.to(device)).cpu()[scored]
-        device = device_of(self.imputation)
-        plain = without_questions(batch).to(device)
-        pseudo = self.imputation.answer(self.imputation.encode(plain), asked.to(device)).cpu()[scored]
-        answer = batch.correct[scored].to(logits.dtype)
-        error = binary_cross_entropy_with_logits(logits[:, 0], answer, reduction="none")
-        imputed = imputed_error(logits, pseudo, "bce")
-        return error, imputed[:, 0], imputed[:, 1:].mean(1)
-
-    def _exposure(self, batch: Batch) -> Tensor:
-        """|C| p̂ of the logged concept and question, at scored steps."""
-        scored = batch.scored
-        every = self.selection(batch.to(device_of(self.selection))).cpu()
-        concept, question = batch.concept[scored], batch.question[scored]
-        propensity = every.gather(1, concept[:, None]).squeeze(1).exp()
-        return self.selection.n_concepts * propensity * self.questions.frequency(concept, question)
+        answers, scored = held_out.answers, held_out.scored
+        concept, question = answers.concept[scored], answers.question[scored]
+        asked = torch.cat([concept[:, None], _targets(len(scored), model.n_concepts, seed)], 1)
+        in_view = held_out.within(SELECTION_WINDOW)
+        logits = _answers(model, held_out, asked)
+        plain = replace(in_view, answers=without_questions(in_view.answers))
+        imputed = imputed_error(logits, _answers(self.imputation, plain, asked), "bce")
+        correct = answers.correct[scored].to(logits.dtype)
+        error = binary_cross_entropy_with_logits(logits[:, 0], correct, reduction="none")
+        propensity = at_observed(self.selection, in_view).exp()
+        exposure = self.selection.n_concepts * propensity * self.questions.frequency(concept, question)
+        columns = error, imputed[:, 0], imputed[:, 1:].mean(1), exposure
+        return LoggedErrors(held_out.student_of_scored().numpy(), *(column.double().numpy() for column in columns))
 
 
-def _targets(scored: Tensor, n_concepts: int, generator: torch.Generator) -> Tensor:
-    """The concepts [B, T, K] that stand for all: every one of them, or as many as are drawn for a step."""
+def _answers(model: AnyBackbone, sequences: Sequences, asked: Tensor) -> Tensor:
+    """The logits of a model for concepts [scored answers, K] asked just before each of the answers."""
+    device, reader = device_of(model), Reader(model.eval())
+
+    def say(part: Batch) -> Tensor:
+        batch = part.to(device)
+        concept = torch.zeros(*part.mask.shape, asked.shape[1], dtype=torch.long)
+        concept[part.scored] = asked[torch.searchsorted(sequences.scored, part.place[part.scored])]  # type: ignore[index]
+        return model.answer(reader.read(batch), concept.to(device)).cpu()[part.scored]
+
+    return of_scored(sequences, SELECTION_BATCH, say)
+
+
+def _targets(steps: int, n_concepts: int, seed: int) -> Tensor:
+    """The concepts [steps, K] that stand for all: every one of them, or as many as are drawn for a step."""
     if n_concepts <= CONCEPTS_A_STEP:
-        return torch.arange(n_concepts).expand(*scored.shape, -1)
-    return torch.randint(n_concepts, (*scored.shape, CONCEPTS_A_STEP), generator=generator)
+        return torch.arange(n_concepts).expand(steps, -1)
+    return torch.randint(n_concepts, (steps, CONCEPTS_A_STEP), generator=torch.Generator().manual_seed(seed))

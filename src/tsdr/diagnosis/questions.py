@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
-    from tsdr.sequences import Batch  # needs torch, and what was found is read without
+    from tsdr.sequences import Answers  # needs torch, and what was found is read without
 
 CHANCE_DRAWS = 100
 
@@ -25,10 +25,10 @@ class QuestionExposure(BaseModel):
     by_chance: float
 
 
-def question_exposure(batch: "Batch", seed: int) -> QuestionExposure | None:
+def question_exposure(answers: "Answers", seed: int) -> QuestionExposure | None:
     """How unevenly questions are logged within their concepts; None if no concept has two."""
-    known = batch.mask & (batch.question >= 0)
-    pairs = np.stack([batch.concept[known].numpy(), batch.question[known].numpy()])
+    known = answers.question >= 0
+    pairs = np.stack([answers.concept[known].numpy(), answers.question[known].numpy()])
     (concept, _), counts = np.unique(pairs, axis=1, return_counts=True)
     of_concept = np.split(counts, np.flatnonzero(np.diff(concept)) + 1)
     if max(map(len, of_concept), default=0) < 2:

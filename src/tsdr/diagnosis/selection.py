@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tsdr.backbones.predicting import of_scored
 from tsdr.devices import device_of
 from tsdr.resampling import Array
 from tsdr.sequences import Batch, Sequences
@@ -16,6 +17,8 @@ from tsdr.training.trainer import fit
 
 # [steps, concepts] of so many sequences at a time: 22 MB at 50 steps and 1,769 concepts.
 SELECTION_BATCH = 64
+# Answers that it has in view where a model has more: what was selected long ago tells little of what is now.
+SELECTION_WINDOW = 200
 # So many answers more than it has count for each concept, so that no propensity is nought; validation students say
 # which. Too large a prior makes plain frequencies look worse than they are, and any model better.
 PRIORS = (0.03, 0.1, 0.3, 1.0, 3.0)
@@ -118,7 +121,7 @@ def marginal_frequency(train: Sequences, validation: Sequences) -> Tensor:
     """How often each concept is logged, whatever the history: counts of training students, smoothed."""
     concepts = len(train.vocabulary.concepts)
     counts, held_out = (
-        torch.bincount(part.batch.concept[part.batch.mask], minlength=concepts).double() for part in (train, validation)
+        torch.bincount(part.answers.concept, minlength=concepts).double() for part in (train, validation)
     )
     smoothed = [(counts + prior) / (counts + prior).sum() for prior in PRIORS]
     return max(smoothed, key=lambda frequency: float(held_out @ frequency.log())).float()
@@ -156,11 +159,14 @@ def over_batches(model: SelectionModel, sequences: Sequences) -> Iterator[tuple[
 
 def at_observed(model: SelectionModel, sequences: Sequences) -> Tensor:
     """log p̂ of the concept that was logged, at every scored step."""
-    found = [
-        every.gather(1, batch.concept[batch.scored][:, None]).squeeze(1)
-        for batch, every in over_batches(model, sequences)
-    ]
-    return torch.cat(found)
+    device = device_of(model)
+    model.eval()
+
+    def say(batch: Batch) -> Tensor:
+        return model(batch.to(device)).cpu().gather(1, batch.concept[batch.scored][:, None]).squeeze(1)
+
+    with torch.no_grad():
+        return of_scored(sequences, SELECTION_BATCH, say)
 
 
 @dataclass(frozen=True)
@@ -211,4 +217,4 @@ def calibration(model: SelectionModel, sequences: Sequences) -> Calibration:
 
 def marginal_log_loss(model: SelectionModel, held_out: Sequences) -> Tensor:
     """-log of the marginal frequency of the logged concept, at every scored step of held-out students."""
-    return -model.marginal.cpu().log()[held_out.batch.concept[held_out.batch.scored]]
+    return -model.marginal.cpu().log()[held_out.answers.concept[held_out.scored]]

@@ -27,22 +27,21 @@ class Said:
 
 def global_mean(train: Sequences, test: Sequences) -> Said:
     """The share right of the training students, for every answer."""
-    share = float(train.batch.correct[train.batch.mask].double().mean())
+    share = float(train.answers.correct.double().mean())
     return _by_concept(np.full(len(train.vocabulary.concepts), share), test)
 
 
 def concept_mean(train: Sequences, test: Sequences) -> Said:
     """The concept's share right among the training students, smoothed towards the overall share."""
-    mask = train.batch.mask.numpy()
-    concept, correct = train.batch.concept.numpy()[mask], train.batch.correct.numpy()[mask]
+    concept, correct = train.answers.concept.numpy(), train.answers.correct.numpy()
     concepts = len(train.vocabulary.concepts)
     answers, right = np.bincount(concept, minlength=concepts), np.bincount(concept, correct, minlength=concepts)
     return _by_concept((right + SMOOTHING * correct.mean()) / (answers + SMOOTHING), test)
 
 
 def _by_concept(shares: Array, test: Sequences) -> Said:
-    everywhere = np.tile(shares, (int(test.batch.scored.sum()), 1))
-    return Said(Predictions.scored(shares[test.batch.concept.numpy()], test), everywhere)
+    everywhere = np.tile(shares, (len(test.scored), 1))
+    return Said(Predictions.scored(shares[test.answers.concept[test.scored].numpy()], test), everywhere)
 
 
 MEANS: dict[str, Callable[[Sequences, Sequences], Said]] = {"global-mean": global_mean, "concept-mean": concept_mean}
@@ -59,4 +58,4 @@ LIMITS = {
 def best_possible(name: str, simulation: Simulation, test: Sequences) -> Said:
     """What the best possible predictor of this name says."""
     found = limit(simulation, test, **LIMITS[name])
-    return Said(Predictions.scored(found.at_question, test), found.success[test.batch.scored.numpy()])
+    return Said(Predictions.scored(found.at_question, test), found.success)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from tsdr.debias.objective import AllCells, JointObjective
+from tsdr.debias.objective import JointObjective
 from tsdr.debias.theory import bias_term, complexity_bound, variance_term
 from tsdr.devices import device_of
 from tsdr.judging.risk import TRUTH_BATCH
@@ -29,12 +29,11 @@ def bound_terms(objective: JointObjective, sequences: Sequences, truth: Truth, s
     steps: list[tuple[float, int]] = []
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        for rows in torch.arange(len(sequences)).split(TRUTH_BATCH):
-            batch = sequences.batch_of(rows).to(device)
-            cells: AllCells = objective.over_all_cells(batch)
+        for batch, cells in objective.over_all_cells(sequences, TRUTH_BATCH):
             scored = batch.scored
-            error = binary_cross_entropy_with_logits(cells.logits, answers[rows].to(device), reduction="none")
-            found = (propensity[rows].to(device), cells.propensity, error, cells.imputed)
+            answer, exposed = (values[batch.place].to(device) for values in (answers, propensity))
+            error = binary_cross_entropy_with_logits(cells.logits, answer, reduction="none")
+            found = (exposed, cells.propensity, error, cells.imputed)
             columns.append(tuple(values[scored].double().cpu() for values in found))
             if cells.step is not None:
                 steps.append((cells.step, int((scored.sum(1) - 1).clamp(min=0).sum())))
@@ -46,6 +45,6 @@ def bound_terms(objective: JointObjective, sequences: Sequences, truth: Truth, s
     if steps:
         step, pairs = (np.array(values) for values in zip(*steps, strict=True))
         terms["smoothness"] = float((step * pairs).sum() / pairs.sum())
-        per_sequence = max(1, round(pairs.sum() / len(sequences)))
+        per_sequence = max(1, round(pairs.sum() / len(sequences.students())))
         terms["complexity"] = complexity_bound(terms["smoothness"] * per_sequence, per_sequence)
     return terms

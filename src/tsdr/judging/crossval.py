@@ -35,10 +35,10 @@ def run_fold(experiment: Experiment, planned: FoldRun, on_epoch: OnEpoch = lambd
     if planned.run.method.is_baseline:
         return _run_baseline(experiment, planned.run)
     run, split = planned.run, experiment.folds[planned.run.fold]
-    train, validation, test = (
-        experiment.sequences.select(part) for part in (split.train, split.validation, split.test)
-    )
-    students = {"train": len(train), "validation": len(validation), "test": len(test)}
+    train = experiment.lessons.select(split.train)
+    validation, test = (experiment.sequences.select(part) for part in (split.validation, split.test))
+    parts = {"train": train, "validation": validation, "test": test}
+    students = {name: len(part.students()) for name, part in parts.items()}
     best: tuple[Trial, AnswerLearner, list[Epoch]] | None = None
     checkpoints = []
     seconds = 0.0
@@ -77,14 +77,14 @@ def run_fold(experiment: Experiment, planned: FoldRun, on_epoch: OnEpoch = lambd
 def _run_baseline(experiment: Experiment, run: Run) -> Record:
     split = experiment.folds[run.fold]
     begin = time.perf_counter()
-    train, test = experiment.sequences.select(split.train), experiment.sequences.select(split.test)
+    train, test = experiment.lessons.select(split.train), experiment.sequences.select(split.test)
     if run.backbone in LIMITS:
         assert experiment.simulation is not None
         said = best_possible(run.backbone, experiment.simulation, test)
     else:
         said = MEANS[run.backbone](train, test)
     risk = None if experiment.truth is None else risk_of(said.everywhere, test, experiment.truth)
-    students = {"train": len(train), "test": len(test)}
+    students = {"train": len(train.students()), "test": len(test.students())}
     return _record(run, experiment, said.observed, students, time.perf_counter() - begin, risk=risk)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tsdr.backbones.contract import backbone_class
 from tsdr.debias.building import new_model
-from tsdr.defaults import BACKBONE, FOLDS, METHOD, MINIMUM, SEED, WINDOW
+from tsdr.defaults import BACKBONE, FOLDS, METHOD, MINIMUM, SEED, WINDOW, Extent
 from tsdr.diagnosis.offpolicy import RiskEstimator
 from tsdr.errors import InputError
 from tsdr.judging.baselines import LIMITS, MEANS
@@ -25,9 +25,13 @@ DROPOUTS, WEIGHT_DECAYS = (0.05, 0.3, 0.5), (0.0, 1e-4)
 
 @dataclass(frozen=True)
 class Experiment:
-    """A log, its folds and, where it is known, its truth: what methods are compared on; with how it was simulated."""
+    """A log, its folds and, where it is known, its truth: what methods are compared on; with how it was simulated.
+
+    Models learn from the `lessons` of a fold's training students, and are judged by `sequences` of the others.
+    """
 
     dataset: str
+    lessons: Sequences
     sequences: Sequences
     folds: Folds
     records: RecordFolder
@@ -46,13 +50,22 @@ class Experiment:
         simulation: Simulation | None = None,
         folds: int = FOLDS,
         seed: int = SEED,
-        window: int = WINDOW,
+        window: Extent = WINDOW,
+        scored: Extent | None = None,
+        learned: Extent | None = None,
         minimum: int = MINIMUM,
     ) -> "Experiment":
-        """Cut a log into sequences and deal its students into folds."""
-        sequences = Sequences.from_log(log, window=window, minimum=minimum)
+        """Cut a log into sequences and deal its students into folds.
+
+        The latest `scored` answers of a student are what models are judged by, and the latest `learned` what they learn
+        from, a `window` of the answers before each in view; unless it is said, as many as one window has.
+        """
+        lessons, sequences = (
+            Sequences.from_log(log, window=window, scored=counted, minimum=minimum) for counted in (learned, scored)
+        )
         assigned = Folds.by_student(sequences.student, folds, seed=seed)
-        return cls(dataset, sequences, assigned, records, simulation.truth if simulation else truth, simulation)
+        known = simulation.truth if simulation else truth
+        return cls(dataset, lessons, sequences, assigned, records, known, simulation)
 
     @property
     def has_limit(self) -> bool:
@@ -61,9 +74,16 @@ class Experiment:
         return self.simulation is not None and (recommender is None or recommender["estimate"] != "truth")
 
     def setup(self) -> dict[str, int | str]:
-        """What a record must say of it: a log of the same name and other content is another run."""
+        """What a record must say of it: a log of the same name and other content is another run.
+
+        Which answers count goes without saying where they are those of one window.
+        """
+        window = self.sequences.window
+        counted = {"scored": self.sequences.counted, "learned": self.lessons.counted}
+        as_many = "all" if window == "all" else window - 1
         return {
-            "window": self.sequences.window,
+            "window": window,
+            **{name: extent for name, extent in counted.items() if extent != as_many},
             "minimum": self.sequences.minimum,
             "folds": len(self.folds),
             "data": self.sequences.digest(),
@@ -73,7 +93,7 @@ class Experiment:
         """What estimates the risk of any model on a fold's test students: learned from its training students, once."""
         if fold not in self._estimators:
             split = self.folds[fold]
-            train, validation = self.sequences.select(split.train), self.sequences.select(split.validation)
+            train, validation = self.lessons.select(split.train), self.sequences.select(split.validation)
             self._estimators[fold] = RiskEstimator.fit(train, validation, seed=self.folds.seed)
         return self._estimators[fold]
 

@@ -8,12 +8,14 @@ are targeted by weights that are: that is what being doubly robust means, and wh
 import numpy as np
 import torch
 
+from tsdr.backbones.contract import Reader
+from tsdr.backbones.predicting import of_scored
 from tsdr.debias.objective import JointObjective
 from tsdr.debias.stack import Stack
 from tsdr.devices import device_of
-from tsdr.judging.risk import TRUTH_BATCH
+from tsdr.judging.risk import TRUTH_BATCH, at_scored
 from tsdr.resampling import Array
-from tsdr.sequences import Sequences
+from tsdr.sequences import Batch, Sequences
 from tsdr.truth import KnownSuccess, true_probability
 
 DRAWS = 30
@@ -26,8 +28,7 @@ def mean_errors(objective: JointObjective, test: Sequences, truth: KnownSuccess,
     standard errors over concepts, and the standard error of the plain mean.
     """
     assert objective.imputation is not None
-    scored = test.batch.scored
-    true = _by_concept(true_probability(test, truth)[scored].double())
+    true = _by_concept(true_probability(test, truth)[test.scored].double())
     logged = _logged_shares(test)
     logits = _over_all_cells(objective, test)
     imputed = _means(objective.imputation.stack, logits)
@@ -52,8 +53,8 @@ def _by_concept(values: torch.Tensor) -> Array:
 
 def _logged_shares(test: Sequences) -> Array:
     """The share right of each concept's logged answers; the overall one where there are none."""
-    scored, concepts = test.batch.scored, len(test.vocabulary.concepts)
-    concept, correct = test.batch.concept[scored].numpy(), test.batch.correct[scored].numpy()
+    concepts = len(test.vocabulary.concepts)
+    concept, correct = (column[test.scored].numpy() for column in (test.answers.concept, test.answers.correct))
     answers, right = np.bincount(concept, minlength=concepts), np.bincount(concept, correct, minlength=concepts)
     return np.where(answers > 0, right / np.maximum(answers, 1), correct.mean())
 
@@ -61,14 +62,17 @@ def _logged_shares(test: Sequences) -> Array:
 @torch.no_grad()
 def _over_all_cells(objective: JointObjective, test: Sequences) -> torch.Tensor:
     """The logits [scored steps, concepts, models] of each imputation model for every concept."""
-    assert objective.imputation is not None
-    device, found = device_of(objective.model), []
-    for part in test.batches(TRUTH_BATCH):
+    imputation = objective.imputation
+    assert imputation is not None
+    device, reader = device_of(objective.model), Reader(imputation)
+
+    def say(part: Batch) -> torch.Tensor:
         batch = part.to(device)
-        every = torch.arange(objective.model.n_concepts, device=device).expand(*batch.mask.shape, -1)
-        said = objective.imputation.logits(objective.imputation.encode(batch), every)
-        found.append(said[batch.scored].cpu())
-    return torch.cat(found)
+        histories = reader.read(batch)
+        every = torch.arange(objective.model.n_concepts, device=device)
+        return at_scored(batch, lambda steps: imputation.logits(histories, every.expand(*steps.shape, -1), steps=steps))
+
+    return of_scored(test, TRUTH_BATCH, say)
 
 
 def _means(stack: Stack, logits: torch.Tensor) -> Array:

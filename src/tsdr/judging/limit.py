@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from scipy.special import logsumexp, roots_sh_jacobi, softmax
 
+from tsdr.defaults import Extent
 from tsdr.errors import InputError
 from tsdr.resampling import Array
 from tsdr.sequences import Sequences
@@ -28,7 +29,7 @@ SKIPPED = 2  # beside 0 and 1, wrong and right
 
 @dataclass(frozen=True)
 class Limit:
-    """The best possible success [sequences, steps, concepts], and that of the questions that were asked."""
+    """The best possible success of every concept [scored answers, concepts], and of the questions that were asked."""
 
     success: Array
     at_question: Array
@@ -96,15 +97,17 @@ class _Filter:
         truth = simulation.truth
         self.bank, self.population = truth.bank, truth.population
         self.skip_rule = tuple(simulation.options[name] for name in ("gamma", "too_hard", "too_easy"))
-        self.skips, self.steps = skips, sequences.position.shape[1]
-        self.begin = sequences.position[:, 0].numpy()
+        self.skips, rows = skips, sequences.rows
+        self.begin = sequences.position[rows.begin].numpy()
+        self.noted, self.end = self.begin + rows.context.numpy(), self.begin + rows.length.numpy()
+        self.place = np.concatenate([[0], (rows.length - rows.context).numpy().cumsum()])
         self.first = np.zeros_like(self.begin) if whole else self.begin
         self.events = _Events.of(simulation, np.array(sequences.student))
         place = {str(name): number for number, name in enumerate(truth.concept)}
         self.columns = [place[name] for name in sequences.vocabulary.concepts]
         concepts = len(truth.concept)
         self.difficulties = [self.bank.difficulty[self.bank.concept == concept] for concept in range(concepts)]
-        share, self.nodes, weight = _stages(simulation, None if whole else sequences.window)
+        share, self.nodes, weight = _stages(simulation, "all" if whole else sequences.window)
         log_weight = np.log(np.maximum(weight, np.finfo(float).tiny))
         self.log_weight = np.tile(log_weight, (len(self.begin), concepts, 1, 1))
         self.log_stage = np.tile(np.log(share), (len(self.begin), 1))  # and all that was seen, were it the stage
@@ -114,19 +117,20 @@ class _Filter:
 
     def run(self) -> Limit:
         """Go through the events, and note what is known before each answer of the sequences."""
-        success = np.zeros((len(self.begin), self.steps, len(self.columns)))
-        at_question = np.zeros((len(self.begin), self.steps))
+        success = np.zeros((self.place[-1], len(self.columns)))
+        at_question = np.zeros(self.place[-1])
         events = self.events
         for event in range(events.kind.shape[1]):
-            seen = np.flatnonzero((events.kind[:, event] >= 0) & (events.position[:, event] >= self.first))
+            position = events.position[:, event]
+            seen = np.flatnonzero((events.kind[:, event] >= 0) & (position >= self.first) & (position < self.end))
             question, kind = events.question[seen, event], events.kind[seen, event]
-            noted = (kind != SKIPPED) & (events.position[seen, event] >= self.begin[seen])
+            noted = (kind != SKIPPED) & (position[seen] >= self.noted[seen])
             rows, asked = seen[noted], question[noted]
-            step = events.position[rows, event] - self.begin[rows]
+            place = self.place[rows] + position[rows] - self.noted[rows]
             stage = softmax(self.log_stage[rows], axis=1)
-            success[rows, step] = (self.now[rows] * stage[:, None]).sum(-1)[:, self.columns]
+            success[place] = (self.now[rows] * stage[:, None]).sum(-1)[:, self.columns]
             mastery, weight = self._posterior(rows, self.bank.concept[asked])
-            at_question[rows, step] = ((weight * self._of_question(mastery, asked)).sum(-1) * stage).sum(1)
+            at_question[place] = ((weight * self._of_question(mastery, asked)).sum(-1) * stage).sum(1)
             self._learn(seen, question, kind, events.taken[seen, event])
         return Limit(success, at_question)
 
@@ -169,7 +173,7 @@ class _Filter:
         return success_probability(mastery, self.bank.difficulty[question][:, None, None], self.population)
 
 
-def _stages(simulation: Simulation, window: int | None) -> tuple[Array, Array, Array]:
+def _stages(simulation: Simulation, window: Extent) -> tuple[Array, Array, Array]:
     """How likely each stage is, and the mastery there: nodes [concepts, stages, nodes] and weights [stages, nodes].
 
     The first stage is the very beginning; the others are of students whose window is cut, by how much was cut off.
@@ -177,8 +181,8 @@ def _stages(simulation: Simulation, window: int | None) -> tuple[Array, Array, A
     truth = simulation.truth
     nodes, weight = _beta_quadrature(*truth.population.initial_mastery)
     beginning = np.tile(nodes, (len(truth.concept), 1))
-    cut = np.flatnonzero(truth.length > window) if window is not None else np.array([], int)
-    if window is None or not len(cut):
+    cut = np.flatnonzero(truth.length > window) if window != "all" else np.array([], int)
+    if window == "all" or not len(cut):
         return np.ones(1), beginning[:, None], weight[None]
     mastery = _mastery_where_cut(simulation, window)
     in_order = cut[np.argsort(truth.length[cut], kind="stable")]

@@ -1,15 +1,18 @@
 """Evidence against the truth: how far predictions are off over ALL cells of a simulated log, logged or not."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from tsdr.backbones.contract import AnyBackbone
+from tsdr.backbones.contract import AnyBackbone, Reader
+from tsdr.backbones.predicting import of_scored
 from tsdr.devices import device_of
 from tsdr.metrics import Predictions, auc, auc_influence, short
 from tsdr.resampling import Array
-from tsdr.sequences import Sequences
+from tsdr.sequences import Batch, Sequences
 from tsdr.truth import KnownSuccess, true_probability
 
 TRUTH_BATCH = 64
@@ -37,9 +40,8 @@ def true_risk(model: AnyBackbone, sequences: Sequences, truth: KnownSuccess, see
 
 def risk_of(predicted: Array, sequences: Sequences, truth: KnownSuccess, seed: int = 0) -> TrueRisk:
     """Compare predictions [scored steps, concepts] with the truth, which is not a number where there is no cell."""
-    scored = sequences.batch.scored
-    true = true_probability(sequences, truth)[scored].double().numpy()
-    student = sequences.student_numbers()[:, None].expand_as(scored)[scored].numpy()
+    true = true_probability(sequences, truth)[sequences.scored].double().numpy()
+    student = sequences.student_of_scored().numpy()
     predicted = np.clip(predicted, 1e-12, 1 - 1e-12)
     drawn = (np.random.default_rng(seed).random(true.shape) < true).astype(np.int64)
     cells = np.isfinite(true)
@@ -71,12 +73,22 @@ def risk_of(predicted: Array, sequences: Sequences, truth: KnownSuccess, seed: i
 
 def over_all_cells(model: AnyBackbone, sequences: Sequences) -> Array:
     """The success [scored steps, concepts] that a model expects of every concept."""
-    device = device_of(model)
+    device, reader = device_of(model), Reader(model)
     model.eval()
-    found = []
+
+    def say(part: Batch) -> Tensor:
+        batch = part.to(device)
+        history = reader.read(batch)
+        every = torch.arange(model.n_concepts, device=device)
+        return at_scored(batch, lambda steps: model.answer(history, every.expand(*steps.shape, -1), steps=steps))
+
     with torch.no_grad():
-        for batch in sequences.batches(TRUTH_BATCH):
-            every = torch.arange(model.n_concepts, device=device).expand(*batch.mask.shape, -1)
-            logits = model.answer(model.encode(batch.to(device)), every).cpu().double()
-            found.append(logits[batch.scored].sigmoid().numpy())
-    return np.concatenate(found)
+        return of_scored(sequences, TRUTH_BATCH, say).double().sigmoid().numpy()
+
+
+def at_scored(batch: Batch, ask: Callable[[Tensor], Tensor]) -> Tensor:
+    """What is said [scored in the batch, ...] when asked for steps [B, M], from the first that is scored on."""
+    width = batch.mask.shape[1]
+    first = int(batch.scored.int().argmax(1)[batch.scored.any(1)].min()) if batch.scored.any() else width
+    steps = torch.arange(first, width, device=batch.mask.device).expand(len(batch), -1)
+    return ask(steps)[batch.scored[:, first:]].cpu()

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from tsdr.backbones.contract import AnyBackbone, build_backbone
+from tsdr.defaults import Extent
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.files import replacing
 from tsdr.log import Vocabulary
@@ -29,7 +30,7 @@ class _Description(BaseModel):
     options: dict[str, Any]
     concepts: Annotated[list[str], Field(min_length=1)]
     questions: Annotated[list[str], Field(min_length=1)]
-    window: PositiveInt
+    window: Annotated[int, Field(ge=2)] | Literal["all"]
     training: dict[str, Any]
     versions: dict[str, str]
 
@@ -42,7 +43,7 @@ class Bundle:
     backbone: str
     options: Mapping[str, Any]
     vocabulary: Vocabulary
-    window: int
+    window: Extent
     training: Mapping[str, Any]
     diagnosis: Mapping[str, Any] | None = None
 

@@ -1,11 +1,12 @@
 """A trained model, ready to answer: for a student as the answers come in, or for a whole log.
 
-Wherever it answers, it sees the latest W interactions before the step, W being the window of the bundle.
+Wherever it answers, it has the same interactions before the step in view: all of them, or between half a window and a
+window, the latest. (When the window is full, its older half goes out of view, so that to look on costs little.)
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,10 +15,11 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from tsdr.backbones.contract import Reader
 from tsdr.errors import InputError
 from tsdr.log import Log, Unknown, Vocabulary
 from tsdr.models.bundle import Bundle, read_bundle
-from tsdr.sequences import UNKNOWN_QUESTION, Batch, Sequences, coded_answers
+from tsdr.sequences import STRETCH, UNKNOWN_QUESTION, Batch, Sequences, coded_answers, view_begins
 
 BATCH = 64
 ROWS = 1024  # targets are answered so many at a time: what lies between two layers then stays in the cache
@@ -76,9 +78,9 @@ class Model:
         """The same model with what was found of the selection of its log, as plain data; it is saved along."""
         return Model(replace(self.bundle, diagnosis=diagnosis))
 
-    def session(self) -> "Session":
-        """A student without answers yet."""
-        return Session(self)
+    def session(self, before: int = 0) -> "Session":
+        """A student without answers yet; or with so many that are out of view before those that will be observed."""
+        return Session(self, before)
 
     def knows(self, concept: str) -> bool:
         """Whether it was trained on a concept."""
@@ -99,10 +101,30 @@ class Model:
             raise InputError(f"an answer is 0 or 1, not {correct!r}")
         return Interaction(*self.target(concept, question), int(correct))
 
-    def encode(self, histories: Sequence[Sequence[Interaction]]) -> Any:
-        """What the backbone keeps of histories, of which none is longer than the window."""
+    def view_begins(self, answers: int) -> int:
+        """Where what is in view begins, of a student with so many answers."""
+        return view_begins(answers, self.window)
+
+    def encode(self, histories: Sequence[Sequence[Interaction]], past: Any = None) -> Any:
+        """What the backbone keeps of histories, all of them in view, at their ends; or of what comes after a past."""
+        batch = _padded(histories)
         with torch.inference_mode():
-            return self.backbone.encode(_padded(histories))
+            if not self.backbone.linear:
+                return self.backbone.encode(batch)
+            for at in range(0, max(1, batch.mask.shape[1]), STRETCH):
+                part = batch.map(lambda tensor, at=at: tensor[:, at : at + STRETCH])  # type: ignore[misc]
+                history = self.backbone.encode(part) if past is None else self.backbone.go_on(past, part)
+                past = self.backbone.ended(history)
+            return past
+
+    def state(self) -> dict[str, Tensor]:
+        """What a model that reads whole histories knows of a student without answers: noughts, by name."""
+        return self.backbone.state_of(self.encode([[]]))
+
+    def append(self, history: Any, interaction: Interaction) -> Any:
+        """What it keeps of a history with one more interaction."""
+        with torch.inference_mode():
+            return self.backbone.append(history, *torch.tensor(interaction)[:, None])
 
     def success(self, history: Any, lengths: Sequence[int], targets: Sequence[Sequence[Target]]) -> Tensor:
         """The probability of success [histories, targets] after `lengths` interactions of each history."""
@@ -116,18 +138,23 @@ class Model:
             return torch.cat(parts, dim=1).sigmoid()
 
     def at_each_answer(
-        self, answers: Sequence[Interaction], steps: Iterable[int], targets: Sequence[Target]
+        self, answers: Sequence[Interaction], steps: Sequence[int], targets: Sequence[Target], before: int = 0
     ) -> Iterator[Tensor]:
-        """For each step, the success [targets] of a student with that many of these answers."""
-        for part in _in_batches(list(steps)):
-            histories = [answers[max(0, step - self.window) : step] for step in part]
-            yield from self.success(
-                self.encode(histories), [len(history) for history in histories], [targets] * len(part)
-            )
+        """For each step, in ascending order, the success [targets] of a student with that many answers.
+
+        Of them, those that came `before` are out of view, and the others are given.
+        """
+        asked = torch.tensor(targets, dtype=torch.long).reshape(1, 1, -1, 2)
+        for begin, group in groupby(steps, self.view_begins):
+            at = torch.tensor([step - begin for step in group])[None]
+            every = asked.expand(-1, at.shape[1], -1, -1)
+            with torch.inference_mode():
+                history = self.backbone.encode(_padded([answers[begin - before : begin - before + int(at[0, -1])]]))
+                yield from self.backbone.answer(history, every[..., 0], every[..., 1], at)[0].sigmoid()
 
     def mastery_of(self, histories: Sequence[Sequence[Interaction]]) -> Iterator[Tensor]:
-        """The mastery of all concepts after each of these histories, of which the latest window is read."""
-        for part in _in_batches([history[-self.window :] for history in histories]):
+        """The mastery of all concepts after each of these histories, all of them in view."""
+        for part in _in_batches(histories):
             yield from self.success(self.encode(part), [len(history) for history in part], [self.every] * len(part))
 
     def predict_log(self, log: Log, *, unknown: Unknown = "error") -> pl.DataFrame:
@@ -136,84 +163,74 @@ class Model:
         With `unknown="skip"`, answers on concepts that the model does not know have no prediction and are no part of
         anybody's history.
         """
-        coded = coded_answers(log, self.bundle.vocabulary, unknown).with_row_index("row")
-        known = coded.filter(pl.col("concept") >= 0)
-        success = np.full(len(coded), np.nan, dtype=np.float32)
-        begins, laters = [], []
-        for part in known.partition_by("student", maintain_order=True):
-            answers = [Interaction(*row) for row in part.select("concept", "question", "correct").iter_rows()]
-            rows = part["row"].to_list()
-            begins.append((rows[: self.window], answers[: self.window]))
-            laters += [(row, answers, step) for step, row in enumerate(rows) if step >= self.window]
-            # Students' windows are taken together, but no more of them are held than a batch needs.
-            while len(laters) >= BATCH:
-                self._predict_later(laters[:BATCH], success)
-                del laters[:BATCH]
-            if len(begins) == BATCH:
-                self._predict_begin(begins, success)
-                begins = []
-        self._predict_begin(begins, success)
-        self._predict_later(laters, success)
+        sequences = self._sequences(log, unknown)
+        found = torch.full((len(sequences.answers),), torch.nan)
+        first, reader = sequences.first_answers(), Reader(self.backbone)
+        for batch in sequences.batches(BATCH):
+            assert batch.place is not None
+            wanted = batch.scored | (batch.mask & first[batch.place])
+            with torch.inference_mode():
+                found[batch.place[wanted]] = reader.logits(batch).sigmoid()[wanted]
+        known = coded_answers(log, self.vocabulary, unknown)["concept"] >= 0
+        success = np.full(len(known), np.nan, dtype=np.float32)
+        success[known.to_numpy()] = found.numpy()
         return log.answered.with_columns(success=pl.Series(success).fill_nan(None))
-
-    def _predict_begin(self, begins: list[tuple[list[int], list[Interaction]]], success: np.ndarray[Any, Any]) -> None:
-        """The first answers of students, up to a window: one pass over each."""
-        if not begins:
-            return
-        with torch.inference_mode():
-            found = self.backbone(_padded([answers for _, answers in begins])).sigmoid()
-        for (rows, _), values in zip(begins, found, strict=True):
-            success[rows] = values[: len(rows)].numpy()
-
-    def _predict_later(self, laters: list[tuple[int, list[Interaction], int]], success: np.ndarray[Any, Any]) -> None:
-        """Answers beyond the window: each from a window of its own."""
-        if not laters:
-            return
-        history = self.encode([answers[step - self.window : step] for _, answers, step in laters])
-        targets = [[Target(*answers[step][:2])] for _, answers, step in laters]
-        found = self.success(history, [self.window] * len(laters), targets)
-        success[[row for row, _, _ in laters]] = found[:, 0].numpy()
 
     def mastery_log(self, log: Log, *, unknown: Unknown = "error") -> pl.DataFrame:
         """The mastery of every concept by every student of a log, after all of the student's answers."""
-        sequences = Sequences.from_log(log, self.bundle.vocabulary, window=self.window, minimum=1, unknown=unknown)
-        found = []
-        for batch in sequences.batches(BATCH):
-            with torch.inference_mode():
-                history = self.backbone.encode(batch)
-            found.append(self.success(history, batch.mask.sum(1).tolist(), [self.every] * len(batch)))
-        mastery = torch.cat(found) if found else torch.zeros(0, len(self.concepts))
+        coded = coded_answers(log, self.vocabulary, unknown).filter(pl.col("concept") >= 0)
+        students, histories = [], []
+        for (student,), part in coded.group_by("student", maintain_order=True):
+            students.append(student)
+            in_view = part[self.view_begins(len(part)) :]
+            histories.append([Interaction(*row) for row in in_view.select(Interaction._fields).iter_rows()])
+        found = list(self.mastery_of(histories))
+        mastery = torch.stack(found) if found else torch.zeros(0, len(self.concepts))
         return pl.DataFrame(
             {
-                "student": pl.Series(sequences.student, dtype=pl.String).repeat_by(len(self.concepts)).explode(),
-                "concept": pl.Series(self.concepts * len(sequences), dtype=pl.String),
+                "student": pl.Series(students, dtype=pl.String).repeat_by(len(self.concepts)).explode(),
+                "concept": pl.Series(self.concepts * len(students), dtype=pl.String),
                 "mastery": pl.Series(mastery.flatten().numpy()),
             }
         )
+
+    def _sequences(self, log: Log, unknown: Unknown) -> Sequences:
+        """A log as the model reads it, every answer that it can read in it."""
+        window, vocabulary = self.window, self.bundle.vocabulary
+        return Sequences.from_log(log, vocabulary, window=window, scored="all", minimum=1, unknown=unknown)
 
 
 class Session:
     """A student who is being observed.
 
-    An answer within the window is appended to what the backbone keeps of the history; beyond it, the latest window is
-    encoded anew. Either way the cost is bounded by the window, never by the history.
+    An answer is appended to what the backbone keeps of the history. Where it reads a window, and that is full, the
+    newer half of it is encoded anew, once in half a window. Neither depends on how long the history is.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, before: int = 0) -> None:
+        """A student, of whose answers so many went before what will be observed, and are out of view."""
         self.model = model
-        self.answers = 0
+        self.answers = before
         self.unknown_questions = 0
-        self.latest: deque[Interaction] = deque(maxlen=model.window)
         self.history = model.encode([[]])
-        self._unread = 0  # how many of the latest answers are not in the history yet
+        self._begins = before
+        self._in_view: list[Interaction] = []  # kept where it has to be encoded anew
+        self._unread: list[Interaction] = []  # answers that are not in the history yet
 
     def observe(self, question: str | None, concept: str, correct: int) -> None:
         """One more answer of the student."""
         interaction = self.model.interaction(concept, question, correct)
         self.unknown_questions += interaction.question == UNKNOWN_QUESTION
-        self.latest.append(interaction)
         self.answers += 1
-        self._unread += 1
+        self._unread.append(interaction)
+        if self.model.window == "all":
+            return
+        self._in_view.append(interaction)
+        begins = self.model.view_begins(self.answers)
+        if begins > self._begins:
+            del self._in_view[: begins - self._begins]
+            self._begins = begins
+            self.history = None
 
     def mastery(self) -> dict[str, float]:
         """The probability of success on every concept."""
@@ -233,17 +250,18 @@ class Session:
 
     def _success(self, targets: Sequence[Target]) -> Tensor:
         self._read()
-        return self.model.success(self.history, [len(self.latest)], [targets])[0]
+        return self.model.success(self.history, [self.answers - self._begins], [targets])[0]
 
     def _read(self) -> None:
-        """Bring the history up to date: one answer within the window is appended, else the window is encoded."""
-        if self._unread == 1 and self.answers <= self.model.window:
-            with torch.inference_mode():
-                concept, question, correct = torch.tensor(self.latest[-1])[:, None]
-                self.history = self.model.backbone.append(self.history, concept, question, correct)
-        elif self._unread:
-            self.history = self.model.encode([self.latest])
-        self._unread = 0
+        """Bring the history up to date."""
+        if self.history is None:
+            self.history = self.model.encode([self._in_view])
+        elif len(self._unread) > 1 and self.model.backbone.linear:
+            self.history = self.model.encode([self._unread], self.history)
+        else:
+            for interaction in self._unread:
+                self.history = self.model.append(self.history, interaction)
+        self._unread = []
 
 
 def load(folder: str | Path) -> Model:

@@ -154,15 +154,16 @@ class Pages:
         found = self.students.mastery(student)
         known = store.find(student)
         answers = [] if known is None else store.latest(known, SHOWN_ANSWERS)
-        readable = [] if known is None else self.students.latest(known, SHOWN_ANSWERS + model.window)
+        before, readable = (0, []) if known is None else self.students.in_view(known, SHOWN_ANSWERS)
         ranking = self.students.ranking(found, TARGET)[:SUGGESTED]
         met = list(dict.fromkeys(answer.concept for answer in reversed(answers) if model.knows(answer.concept)))
         shown = list(dict.fromkeys([*met[:SHOWN_CONCEPTS], *(ranked.concept for ranked in ranking)]))
         # A column before the first answer that is shown and one after each; one that cannot be read changes nothing.
         read = np.cumsum([0, *(model.knows(answer.concept) for answer in answers)])
-        steps = [int(step) for step in len(readable) - read[-1] + read]
+        steps = [int(step) for step in before + len(readable) - read[-1] + read]
         interactions = self.students.interactions(readable)
-        columns = list(model.at_each_answer(interactions, steps, [model.target(name) for name in shown]))
+        targets = [model.target(name) for name in shown]
+        columns = list(model.at_each_answer(interactions, steps, targets, before))
         rows = [Row(name, [float(column[i]) for column in columns]) for i, name in enumerate(shown)]
         total = 0 if known is None else known.answers
         history = [Past(i, answer) for i, answer in enumerate(answers, start=total - len(answers) + 1)]
@@ -181,8 +182,8 @@ class Pages:
         model, store = self.students.model, self.students.store
         most = max(2, min(CLASS_STUDENTS, CLASS_CELLS // len(model.concepts)))
         recent = [student for student in store.recent(most) if student.answers]
-        latest = (self.students.latest(student, model.window) for student in recent)
-        histories = [self.students.interactions(answers) for answers in latest]
+        in_view = (self.students.in_view(student)[1] for student in recent)
+        histories = [self.students.interactions(answers) for answers in in_view]
         concepts = []
         if histories:
             every = np.stack([found.numpy() for found in model.mastery_of(histories)])

@@ -179,6 +179,16 @@ class Store:
         with self._engine.connect() as connection:
             return [Answer(*row) for row in connection.execute(query)]
 
+    def concepts(self, student: Student) -> dict[str, int]:
+        """How many of the answers that `student` is said to have are on each concept."""
+        query = (
+            sql.select(_answers.c.concept, sql.func.count())
+            .where(_answers.c.student == student.number, _answers.c.place < student.answers)
+            .group_by(_answers.c.concept)
+        )
+        with self._engine.connect() as connection:
+            return {concept: count for concept, count in connection.execute(query)}
+
     def offer(self, student: str, offer: Offer) -> int:
         """Keep an offer; gives its number."""
         with self._writing() as connection:

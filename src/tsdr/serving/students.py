@@ -15,6 +15,7 @@ from tsdr.models.model import Interaction, Model, Session
 from tsdr.serving.store import Answer, Offer, Store, Student
 
 TARGET = 0.7  # the success that an offer should come close to
+PAGE = 200  # answers that are asked of the store at a time, at least
 HELD = 1000  # sessions in memory: 20 to 170 kB each, by backbone
 
 
@@ -122,15 +123,24 @@ class Students:
             self._held.pop(student, None)
         return self.store.delete(student)
 
-    def latest(self, student: Student, count: int) -> list[Answer]:
-        """The latest answers that the model can read: a store may have concepts that it does not know."""
+    def readable(self, student: Student) -> int:
+        """How many of the answers of a student the model can read: a store may have concepts that it does not know."""
+        return sum(count for concept, count in self.store.concepts(student).items() if self.model.knows(concept))
+
+    def in_view(self, student: Student, shown: int = 0) -> tuple[int, list[Answer]]:
+        """The answers that the model has in view, or had at any of the latest that are `shown`; and how many precede.
+
+        Answers that it cannot read are passed over, and do not count.
+        """
+        total = self.readable(student)
+        begins = self.model.view_begins(max(0, total - shown))
         found: list[Answer] = []
         left = student
-        while left.answers and len(found) < count:
-            part = self.store.latest(left, count)
+        while left.answers and len(found) < total - begins:
+            part = self.store.latest(left, max(PAGE, total - begins))
             found = [answer for answer in part if self.model.knows(answer.concept)] + found
-            left = replace(left, answers=max(0, left.answers - count))
-        return found[-count:]
+            left = replace(left, answers=left.answers - len(part))
+        return begins, found[len(found) - (total - begins) :]
 
     def interactions(self, answers: Sequence[Answer]) -> list[Interaction]:
         """Answers as the model reads them."""
@@ -149,15 +159,15 @@ class Students:
         return held
 
     def _bring_up_to_date(self, held: _Held, known: Student) -> None:
-        """Read what was stored since the session was asked last, and no more than a window of it."""
+        """Read what was stored since the session was asked last; or, the first time, all that is in view."""
         missing = known.answers - held.read
         if held.student == known.number and missing <= 0:  # another request may have read even more
             return
-        if held.student == known.number and missing <= self.model.window:
+        if held.student == known.number and missing <= PAGE:
             answers = [answer for answer in self.store.latest(known, missing) if self.model.knows(answer.concept)]
         else:
-            held.session = self.model.session()
-            answers = self.latest(known, self.model.window)
+            begins, answers = self.in_view(known)
+            held.session = self.model.session(begins)
         for answer in answers:
             held.session.observe(answer.question, answer.concept, answer.correct)
         held.student, held.read = known.number, known.answers

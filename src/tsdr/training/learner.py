@@ -49,7 +49,7 @@ class Learner(ABC):
 
     def check(self, train: Sequences, validation: Sequences) -> None:
         """Refuse students that nothing can be learned from, or that the score cannot be taken on."""
-        if not int(train.batch.scored.sum()):
+        if not len(train.scored):
             raise InputError(f"the {len(train)} training sequences have no answer to learn from; use more students")
 
     def warm_up(self) -> Iterator["Learner"]:
