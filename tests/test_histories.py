@@ -8,7 +8,7 @@ import pytest
 import tsdr
 from tsdr import InputError
 from tsdr.judging.crossval import run_fold
-from tsdr.judging.experiment import Experiment, plan_folds
+from tsdr.judging.experiment import Experiment, View, plan_folds
 from tsdr.records.folder import RecordFolder
 from tsdr.records.run import Record
 from tsdr.simulator import Simulation
@@ -29,9 +29,7 @@ def judged(simulation: Simulation, folder: Path, window: object, method: str, ba
         RecordFolder(folder),
         simulation=simulation,
         folds=2,
-        window=window,  # type: ignore[arg-type]
-        scored=29,
-        learned="all",
+        view=View(window, scored=29, learned="all"),  # type: ignore[arg-type]
     )
     return run_fold(experiment, plan_folds(experiment, backbone=backbone, training=QUICK, method=method)[0])
 

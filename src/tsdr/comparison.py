@@ -10,7 +10,7 @@ from rich.console import Console
 from tsdr.defaults import BACKBONE, COMPARED, FOLDS, MINIMUM, WINDOW, Extent
 from tsdr.experiments.engines import Engine, Failure, InProcess, Job
 from tsdr.experiments.grid import each_once, run_grid
-from tsdr.judging.experiment import Experiment, plan_baselines, plan_folds
+from tsdr.judging.experiment import Experiment, View, plan_baselines, plan_folds
 from tsdr.log import Log
 from tsdr.methods import Method, parse_all
 from tsdr.records.folder import RecordFolder
@@ -67,9 +67,7 @@ def compare(
         simulation=known,
         folds=folds,
         seed=how.seed,
-        window=window,
-        scored=scored,
-        learned=learned,
+        view=View(window, scored, learned),
         minimum=minimum,
     )
     planned = plan_baselines(tested, how)

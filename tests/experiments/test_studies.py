@@ -35,6 +35,21 @@ def test_the_grid_of_the_synthetic_study_is_the_papers(tmp_path: Path) -> None:
     }, "every seed has a log of its own"
 
 
+def test_the_study_of_histories_judges_every_window_by_the_same_answers(tmp_path: Path) -> None:
+    study, few = STUDIES["histories"], [Simulated(0.8, students=30, questions=10, concepts=3)]
+    planned = plan_study(study, few, ["dkt", "simplekt"], [NAIVE], RecordFolder(tmp_path), folds=2, seeds=[1])
+    at = {(job.run.backbone, job.run.options["window"]): job for job in planned}
+    assert {window for backbone, window in at if backbone == "dkt"} == {50, 100, 200, "all"}
+    assert {window for backbone, window in at if backbone == "simplekt"} == {50, 100, 200}, "attention has a window"
+    scored = []
+    for window in study.windows:
+        sequences = at["dkt", window].experiment.sequences
+        student = np.array(sequences.students())[sequences.student_of_scored().numpy()]
+        scored.append((student.tolist(), sequences.position[sequences.scored].tolist()))
+    assert all(answers == scored[0] for answers in scored)
+    assert max(map(scored[0][0].count, scored[0][0])) == 49
+
+
 def test_a_single_lambda_is_not_tuned() -> None:
     assert with_lambda(OWN, [2.0]) == OWN
     assert str(with_lambda(OWN, [0.5])) == "tsdr-own:smoothness=0.5"

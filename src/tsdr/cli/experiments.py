@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
-from tsdr.cli.shared import Columns, console, listed, mapping_of, serving_installed
+from tsdr.cli.shared import Columns, console, extent, listed, mapping_of, serving_installed
 from tsdr.defaults import FOLDS, SEED
 from tsdr.errors import InputError
 from tsdr.experiments.studies import STUDIES
@@ -46,6 +46,14 @@ def reproduce_command(
     lambdas: Annotated[
         str, typer.Option(help="Where a study has λ: of several, each fold takes its validation students' best.")
     ] = ",".join(f"{value:g}" for value in LAMBDAS),
+    windows: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,...,all",
+            help="How much of a history is in view, one after the other; the study's own if left out. It is judged by "
+            "the same answers, whatever the window.",
+        ),
+    ] = None,
     stop_by: Annotated[
         StopBy, typer.Option(help="What stops the training; the paper's is the validation students' AUC.")
     ] = "auc",
@@ -78,6 +86,7 @@ def reproduce_command(
             records,
             folds=folds,
             seeds=_numbers("--seeds", seeds, int),
+            windows=[extent(part) for part in listed(windows)] if windows else None,
             stop_by=stop_by,
         )
     )

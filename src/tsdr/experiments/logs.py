@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tsdr.errors import InputError
-from tsdr.judging.experiment import Experiment
+from tsdr.judging.experiment import PAPER_VIEW, Experiment, View
 from tsdr.log import Log, read_log
 from tsdr.masking import mask_responses
 from tsdr.records.folder import RecordFolder
@@ -24,7 +24,7 @@ class LogSource(Protocol):
     def name(self) -> str:
         """What records call it."""
 
-    def experiment(self, records: RecordFolder, folds: int, seed: int) -> Experiment:
+    def experiment(self, records: RecordFolder, folds: int, seed: int, view: View = PAPER_VIEW) -> Experiment:
         """Cross-validation on the log of a seed, with what is known of it; a real log is the same for every seed."""
 
 
@@ -45,11 +45,11 @@ class Simulated:
         name = LogName.simulated(self.gamma, None if sizes == PAPER_SIZES else sizes, recommended=self.recommended)
         return str(name)
 
-    def experiment(self, records: RecordFolder, folds: int, seed: int) -> Experiment:
+    def experiment(self, records: RecordFolder, folds: int, seed: int, view: View = PAPER_VIEW) -> Experiment:
         """Simulate it."""
         recommender = Recommender() if self.recommended else None
         drawn = simulate(self.gamma, self.students, self.questions, self.concepts, seed, recommender=recommender)
-        return Experiment.of_log(self.name, drawn.log, records, simulation=drawn, folds=folds, seed=seed)
+        return Experiment.of_log(self.name, drawn.log, records, simulation=drawn, folds=folds, seed=seed, view=view)
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class LogFile:
         """Read it."""
         return read_log(self.path, self.columns)
 
-    def experiment(self, records: RecordFolder, folds: int, seed: int) -> Experiment:
+    def experiment(self, records: RecordFolder, folds: int, seed: int, view: View = PAPER_VIEW) -> Experiment:
         """Read it."""
-        return Experiment.of_log(self.name, self.read(), records, folds=folds, seed=seed)
+        return Experiment.of_log(self.name, self.read(), records, folds=folds, seed=seed, view=view)
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,11 @@ class MaskedAnswers:
         """Of the log, and the strength of selection."""
         return str(LogName(self.complete.name, self.gamma))
 
-    def experiment(self, records: RecordFolder, folds: int, seed: int) -> Experiment:
+    def experiment(self, records: RecordFolder, folds: int, seed: int, view: View = PAPER_VIEW) -> Experiment:
         """Read and mask it."""
         masked = mask_responses(self.complete.read(), self.gamma, seed)
-        return Experiment.of_log(self.name, masked.log, records, truth=masked.truth(), folds=folds, seed=seed)
+        truth = masked.truth()
+        return Experiment.of_log(self.name, masked.log, records, truth=truth, folds=folds, seed=seed, view=view)
 
 
 def source_named(name: str, data: Path | None, columns: Mapping[str, str]) -> LogSource:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from tsdr.datasets import SOURCES
+from tsdr.defaults import WINDOW, Extent
 from tsdr.methods import NAIVE, ORACLE, OWN, PAPER, TSDR, UNWEIGHTED, Method
 from tsdr.paper import ABLATION, GAMMAS, with_lambda
 from tsdr.records.run import LogName
@@ -15,13 +16,15 @@ class Study:
     """An experiment: the logs and the methods that it takes if it is not told otherwise.
 
     `methods` gets the values of λ. Runs that are `timed` are a few epochs, computed one at a time, each in a process of
-    its own, and are not held against the truth, which would take far longer than they do.
+    its own, and are not held against the truth, which would take far longer than they do. Whatever the `windows` in
+    view, it is the answers of the paper's window that models are judged by.
     """
 
     what: str
     datasets: tuple[str, ...]
     methods: Callable[[Sequence[float]], Sequence[Method]]
     timed: bool = False
+    windows: tuple[Extent, ...] = (WINDOW,)
 
 
 _BESIDE_COUNTS = tuple(Method.parse(f"tsdr:imputation=both{more}") for more in (":smooth=off", ""))
@@ -66,6 +69,12 @@ STUDIES = {
             NAIVE,
             *(Method.parse(f"{name}:{with_}") for name, with_ in product(("tsdr-own", "tsdr"), _CONDITIONS)),
         ),
+    ),
+    "histories": Study(
+        "more of a student's history in view, and the same answers scored; all of it, for models that can read that",
+        ("simulated-gamma0.8", "assist17", "algebra05"),
+        lambda lambdas: (NAIVE, UNWEIGHTED, TSDR),
+        windows=(WINDOW, 100, 200, "all"),
     ),
     "real-answers": Study(
         "complete real answers seen through a known skip policy: risk over all answers of held-out students",

@@ -24,6 +24,22 @@ DROPOUTS, WEIGHT_DECAYS = (0.05, 0.3, 0.5), (0.0, 1e-4)
 
 
 @dataclass(frozen=True)
+class View:
+    """How much of histories there is to see: before each answer a `window` of the answers so far, or all of them.
+
+    The latest `scored` answers of a student are what models are judged by, and the latest `learned` what they learn
+    from; unless it is said, as many as one window has.
+    """
+
+    window: Extent = WINDOW
+    scored: Extent | None = None
+    learned: Extent | None = None
+
+
+PAPER_VIEW = View()
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A log, its folds and, where it is known, its truth: what methods are compared on; with how it was simulated.
 
@@ -50,18 +66,13 @@ class Experiment:
         simulation: Simulation | None = None,
         folds: int = FOLDS,
         seed: int = SEED,
-        window: Extent = WINDOW,
-        scored: Extent | None = None,
-        learned: Extent | None = None,
+        view: View = PAPER_VIEW,
         minimum: int = MINIMUM,
     ) -> "Experiment":
-        """Cut a log into sequences and deal its students into folds.
-
-        The latest `scored` answers of a student are what models are judged by, and the latest `learned` what they learn
-        from, a `window` of the answers before each in view; unless it is said, as many as one window has.
-        """
+        """Cut a log into sequences and deal its students into folds."""
         lessons, sequences = (
-            Sequences.from_log(log, window=window, scored=counted, minimum=minimum) for counted in (learned, scored)
+            Sequences.from_log(log, window=view.window, scored=counted, minimum=minimum)
+            for counted in (view.learned, view.scored)
         )
         assigned = Folds.by_student(sequences.student, folds, seed=seed)
         known = simulation.truth if simulation else truth
