@@ -2,6 +2,7 @@
 
 import multiprocessing
 from collections.abc import Callable
+from statistics import quantiles
 from typing import Any, TypeVar
 
 import torch
@@ -27,6 +28,12 @@ def an_epoch(concepts: int, questions: int) -> list[Batch]:
     """The batches of an epoch."""
     everything = random_batch(STUDENTS, concepts, questions)
     return [everything.map(lambda tensor, at=at: tensor[at : at + BATCH]) for at in range(0, STUDENTS, BATCH)]  # type: ignore[misc]
+
+
+def quartiles(values: list[float]) -> str:
+    """The median, and the quartiles."""
+    low, middle, high = quantiles(values, n=4)
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
 
 def alone(measure: Callable[..., Result], *arguments: Any) -> Result:

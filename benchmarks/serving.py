@@ -29,6 +29,7 @@ import torch
 
 from tsdr import Vocabulary, build_backbone
 from tsdr.backbones.contract import tensors_in
+from tsdr.defaults import Extent
 from tsdr.models.bundle import Bundle
 from tsdr.models.model import Model
 from tsdr.paper import BACKBONES
@@ -41,12 +42,12 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 SERVICE_TARGET = 250  # ms, p99
 
 
-def new_bundle(backbone: str) -> Bundle:
+def new_bundle(backbone: str, window: Extent = WINDOW) -> Bundle:
     """An untrained model of the paper's size."""
     vocabulary = Vocabulary(tuple(f"c{i:04}" for i in range(CONCEPTS)), tuple(f"q{i:04}" for i in range(QUESTIONS)))
     torch.manual_seed(0)
     model = build_backbone(backbone, n_concepts=CONCEPTS, n_questions=QUESTIONS)
-    return Bundle(model, backbone, model.options, vocabulary, WINDOW, {})
+    return Bundle(model, backbone, model.options, vocabulary, window, {})
 
 
 def session_times(model: Model, answers: int) -> list[float]:

@@ -13,7 +13,7 @@ over one batch at 247 concepts.
 
 import argparse
 import time
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.measuring import STUDENTS, THREADS, alone, an_epoch, random_batch
+from benchmarks.measuring import STUDENTS, THREADS, alone, an_epoch, quartiles, random_batch
 from tsdr.backbones import backbone_names, build_backbone
 from tsdr.debias.building import network_like
 from tsdr.debias.imputation import Imputation
@@ -110,7 +110,7 @@ def main() -> None:
         turns = alone(seconds, name)
         naive = _both(*(median(turn["naive", concepts] for turn in turns) for concepts in (FEW, MANY)))
         few, many, growth, both = (
-            _quartiles([turn[above] / turn[below] for turn in turns])
+            quartiles([turn[above] / turn[below] for turn in turns])
             for above, below in [
                 (("tsdr", FEW), ("naive", FEW)),
                 (("tsdr", MANY), ("naive", MANY)),
@@ -135,11 +135,6 @@ def main() -> None:
         table.add_row(name, naive, _both(*ratios), f"{everything:.2f}")
         console.print(f"{name}: naive {naive} MiB, tsdr / naive {_both(*ratios)}, all / naive {everything:.2f}")
     console.print(table)
-
-
-def _quartiles(values: list[float]) -> str:
-    low, middle, high = quantiles(values, n=4)
-    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
 
 def _both(few: float, many: float) -> str:

@@ -341,8 +341,11 @@ class Sequences:
 
     @property
     def _alike_in_length(self) -> bool:
-        """Whether batches are of rows alike in length, as rows of many lengths have to be; else they are as drawn."""
-        return "all" in (self.window, self.counted)
+        """Whether batches are of rows alike in length, as rows of many lengths have to be.
+
+        Those of the latest window, and no longer than the paper's, are as they are drawn.
+        """
+        return self.counted == "all" or self.window == "all" or self.window > WINDOW
 
     def batch_of(self, rows: Tensor) -> Batch:
         """The batch of these rows."""

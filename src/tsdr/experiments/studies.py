@@ -73,7 +73,7 @@ STUDIES = {
     "histories": Study(
         "more of a student's history in view, and the same answers scored; all of it, for models that can read that",
         ("simulated-gamma0.8", "assist17", "algebra05"),
-        lambda lambdas: (NAIVE, UNWEIGHTED, TSDR),
+        lambda lambdas: (NAIVE, TSDR),
         windows=(WINDOW, 100, 200, "all"),
     ),
     "real-answers": Study(
