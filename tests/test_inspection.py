@@ -18,6 +18,7 @@ def test_counts_are_those_of_a_small_log_by_hand() -> None:
     assert (found.students, found.questions, found.concepts, found.interactions) == (4, 9, 4, 30)
     assert found.share_right == pytest.approx(0.5)
     assert found.answers_a_student == (6, 6, 8, 8, 8)
+    assert found.share_in_view == {50: 1.0, 200: 1.0}
     assert found.skipped_offers == 1
     # answers by concept: c0 and c1 11 and 12 (s3 lacks times 6 and 7), c2 8, c9 0
     assert found.busiest_tenth_share == pytest.approx(11 / 30)
@@ -51,4 +52,7 @@ def test_the_first_thing_that_looks_wrong_is_named(change: object, words: str) -
 
 def test_a_simulated_and_a_real_log_look_right(real_logs: RealLogs) -> None:
     assert inspect_log(simulate(students=100).offers()).oddity is None
-    assert inspect_log(real_logs.read("statics")).interactions == 189_297
+    statics = inspect_log(real_logs.read("statics"))
+    assert statics.interactions == 189_297
+    a_student = real_logs.read("statics").frame.group_by("student").len()["len"].to_list()
+    assert statics.share_in_view[50] == pytest.approx(sum(min(50, answers) for answers in a_student) / 189_297)

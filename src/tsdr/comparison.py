@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from tsdr.defaults import BACKBONE, COMPARED, FOLDS, MINIMUM, WINDOW, Extent
+from tsdr.backbones.contract import usual_window
+from tsdr.defaults import BACKBONE, COMPARED, FOLDS, MINIMUM, Extent
 from tsdr.experiments.engines import Engine, Failure, InProcess, Job
 from tsdr.experiments.grid import each_once, run_grid
 from tsdr.judging.experiment import Experiment, View, plan_baselines, plan_folds
@@ -39,7 +40,7 @@ def compare(
     methods: Iterable[str | Method] = COMPARED,
     options: Mapping[str, Any] | None = None,
     folds: int = FOLDS,
-    window: Extent = WINDOW,
+    window: Extent | None = None,
     scored: Extent | None = None,
     learned: Extent | None = None,
     minimum: int = MINIMUM,
@@ -52,8 +53,8 @@ def compare(
 ) -> Comparison:
     """Cross-validate methods by student, on the same folds; a simulated log is held against its truth, too.
 
-    A `window` of a student's answers is in view before each, or all of them; the latest `scored` of a student are what
-    is judged by, and the latest `learned` what is learned from: unless it is said, as many as one window has.
+    A `window` of a student's answers is in view before each, as `fit` has it, unless it is said; the latest `scored` of
+    a student are what is judged by, and the latest `learned` what is learned from: otherwise as many as one window has.
     Every fold leaves a record in the folder `out`, and one that has a record is not run again. `name` is what records
     call the log. Beside the methods stand baselines: means, the logistic model `counts` and, for a simulated log, the
     best possible predictor. With a `console`, training shows how it comes along.
@@ -67,7 +68,7 @@ def compare(
         simulation=known,
         folds=folds,
         seed=how.seed,
-        view=View(window, scored, learned),
+        view=View(window or usual_window(backbone), scored, learned),
         minimum=minimum,
     )
     planned = plan_baselines(tested, how)

@@ -7,6 +7,8 @@ Extent = int | Literal["all"]  # how much of a history: the latest so many answe
 BACKBONE = "simplekt"
 METHOD = "tsdr"
 COMPARED = ("naive", METHOD)
-WINDOW, MINIMUM = 50, 5  # how many of a student's latest answers are used, and how many a student must have
+# How many of a student's answers are in view, in the paper and, unless they read whole histories, for models that are
+# trained to be used; and how many a student must have.
+WINDOW, LONG_WINDOW, MINIMUM = 50, 200, 5
 FOLDS, VALIDATION = 5, 0.1  # the latter of the students that are not tested
 SEED = 42

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import track
 
 from tsdr.comparison import compare
+from tsdr.defaults import WINDOW
 from tsdr.diagnosis.diagnose import diagnose
 from tsdr.fitting import fit
 from tsdr.inspection import inspect_log
@@ -24,7 +25,7 @@ from tsdr.training.options import TrainingOptions
 
 SHOWN = 0.8
 FOLDS = 2
-BACKBONE = "dkt"  # whose training does not take longer than one likes to watch
+BACKBONE = "dkt"  # whose training, with the paper's window, does not take longer than one likes to watch
 METHODS = ("naive", "ipw", "tsdr", RANDOM_EXPOSURE)
 STUDENTS, ENROLLED = "students.db", 100
 
@@ -41,7 +42,9 @@ def run_demo(out: Path, console: Console, students: int) -> None:
     show_inspection(inspect_log(shown.offers()), console)
     plot_selection(simulations, out / "selection.png")
     console.print(f"\nTraining {BACKBONE} on it in four ways:")
-    compared = compare(shown, backbone=BACKBONE, methods=METHODS, folds=FOLDS, out=out / "records", console=console)
+    compared = compare(
+        shown, backbone=BACKBONE, methods=METHODS, folds=FOLDS, window=WINDOW, out=out / "records", console=console
+    )
     compared.show(console)
     trained = [record for record in compared.records if record.backbone == BACKBONE]
     limit = [record for record in compared.records if record.backbone == LIMIT]
@@ -64,7 +67,7 @@ def run_demo(out: Path, console: Console, students: int) -> None:
 def _prepare_service(simulation: Simulation, out: Path, console: Console) -> None:
     """Train a model to serve, find out how its log was selected, and make some of its students known."""
     with TrainingProgress(TrainingOptions(), console) as progress:
-        model = fit(simulation.log, backbone=BACKBONE, on_epoch=progress.epoch)
+        model = fit(simulation.log, backbone=BACKBONE, window=WINDOW, on_epoch=progress.epoch)
     with console.status("Diagnosing the log") as status:
         found = diagnose(simulation.offers(), model, on_stage=status.update)
     model.with_diagnosis(found.model_dump(mode="json")).save(out / "model")

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tsdr.backbones.contract import usual_window
 from tsdr.debias.building import new_objective
-from tsdr.defaults import BACKBONE, METHOD, MINIMUM, VALIDATION, WINDOW, Extent
+from tsdr.defaults import BACKBONE, METHOD, MINIMUM, VALIDATION, Extent
 from tsdr.log import Log
 from tsdr.methods import Method
 from tsdr.models.bundle import Bundle
@@ -22,7 +23,7 @@ def fit(
     backbone: str = BACKBONE,
     method: str | Method = METHOD,
     options: Mapping[str, Any] | None = None,
-    window: Extent = WINDOW,
+    window: Extent | None = None,
     learned: Extent | None = None,
     minimum: int = MINIMUM,
     validation: float = VALIDATION,
@@ -33,13 +34,14 @@ def fit(
 ) -> Model:
     """Train a backbone on all students of a log but a validation share, drawn by the seed, which stops the training.
 
-    A `window` of a student's answers is in view before each, or all of them, and the latest `learned` of each student
-    are learned from: unless it is said, as many as one window has. `options` are the backbone's own. Of what the method
-    trains, only the backbone is kept. With `resume`, it goes on from the `checkpoint` of a training that was
-    interrupted.
+    A `window` of a student's answers is in view before each, or all of them, as is usual for backbones that can read
+    them; the latest `learned` of each student are learned from: unless it is said, as many as one window has. `options`
+    are the backbone's own. Of what the method trains, only the backbone is kept. With `resume`, it goes on from the
+    `checkpoint` of a training that was interrupted.
     """
     how = training or TrainingOptions()
     debias = (Method.parse(method) if isinstance(method, str) else method).options()
+    window = window or usual_window(backbone)
     sequences = Sequences.from_log(log, window=window, scored=learned, minimum=minimum)
     split = Split.hold_out(sequences.student, validation, seed=how.seed)
     train, held_out = sequences.select(split.train), sequences.select(split.validation)

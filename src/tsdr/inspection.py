@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from tsdr.defaults import LONG_WINDOW, WINDOW
 from tsdr.log import Log
 
 RARE = 10
@@ -12,7 +13,10 @@ SHORT = 5
 
 @dataclass(frozen=True)
 class Inspection:
-    """The numbers that describe a log; `oddity` is a sentence about the first thing that looks wrong, if any."""
+    """The numbers that describe a log; `oddity` is a sentence about the first thing that looks wrong, if any.
+
+    `share_in_view` is how much of the log the latest so many answers of each student are.
+    """
 
     students: int
     questions: int
@@ -20,6 +24,7 @@ class Inspection:
     interactions: int
     share_right: float | None
     answers_a_student: tuple[int, ...]
+    share_in_view: dict[int, float]
     busiest_tenth_share: float
     quieter_half_share: float
     rare_concepts: int
@@ -39,6 +44,11 @@ class Inspection:
             (
                 "answers a student",
                 f"median {median}, 80 % of students {low} to {high}, all {smallest} to {largest}",
+            ),
+            (
+                "in view of a window",
+                ", ".join(f"{share:.1%} of the answers with {window}" for window, share in self.share_in_view.items())
+                + ", every answer with all",
             ),
             (
                 "long tail of concepts",
@@ -69,6 +79,10 @@ def inspect_log(log: Log) -> Inspection:
         interactions=answered.height,
         share_right=share_right if isinstance(share_right, float) else None,
         answers_a_student=tuple(int(per_student.quantile(q, "nearest") or 0) for q in (0.0, 0.1, 0.5, 0.9, 1.0)),
+        share_in_view={
+            window: float(per_student.clip(upper_bound=window).sum()) / max(answered.height, 1)
+            for window in (WINDOW, LONG_WINDOW)
+        },
         busiest_tenth_share=int(busiest_first.head(tenth).sum()) / max(answered.height, 1),
         quieter_half_share=int(busiest_first.tail(half).sum()) / max(answered.height, 1),
         rare_concepts=int((per_concept < RARE).sum()),

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import get_device_states, set_device_states
 
-from tsdr.defaults import Extent
+from tsdr.defaults import LONG_WINDOW, Extent
 from tsdr.errors import InputError
 from tsdr.sequences import Batch, Sequences
 
@@ -280,6 +280,11 @@ def backbone_class(name: str) -> type[AnyBackbone]:
     if name not in _REGISTRY:
         raise InputError(f"there is no backbone {name!r}; choose from {', '.join(_REGISTRY)}")
     return _REGISTRY[name]
+
+
+def usual_window(name: str) -> Extent:
+    """How much of a history a backbone has in view if it is not told: all that it can read at a bearable cost."""
+    return "all" if backbone_class(name).linear else LONG_WINDOW
 
 
 def check_window(name: str, window: Extent) -> None:

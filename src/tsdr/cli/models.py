@@ -22,7 +22,7 @@ from tsdr.cli.shared import (
     listed,
     read,
 )
-from tsdr.defaults import BACKBONE, COMPARED, FOLDS, METHOD, MINIMUM, SEED, VALIDATION, WINDOW
+from tsdr.defaults import BACKBONE, COMPARED, FOLDS, METHOD, MINIMUM, SEED, VALIDATION
 from tsdr.errors import InputError
 from tsdr.methods import NAMES, OBJECTIVES
 from tsdr.report.progress import TrainingProgress, resumable
@@ -63,7 +63,7 @@ def fit_command(
     method: MethodName = METHOD,
     size: Size = None,
     validation: Validation = VALIDATION,
-    window: Window = WINDOW,
+    window: Window = None,
     learn: Learned = None,
     minimum: Minimum = MINIMUM,
     seed: Annotated[int, typer.Option(min=0)] = SEED,
@@ -116,7 +116,7 @@ def evaluate_command(
     folds: Annotated[int, typer.Option(min=2)] = FOLDS,
     out: Annotated[Path, typer.Option(help="Folder for the records, one a fold.")] = Path("runs/evaluate"),
     name: RecordName = None,
-    window: Window = WINDOW,
+    window: Window = None,
     score: Scored = None,
     learn: Learned = None,
     minimum: Minimum = MINIMUM,
@@ -173,7 +173,7 @@ def compare_command(
     folds: Annotated[int, typer.Option(min=2)] = FOLDS,
     out: Annotated[Path, typer.Option(help="Folder for the records, one a method and fold.")] = Path("runs/compare"),
     name: RecordName = None,
-    window: Window = WINDOW,
+    window: Window = None,
     score: Scored = None,
     learn: Learned = None,
     minimum: Minimum = MINIMUM,
@@ -226,7 +226,7 @@ def tune_command(
     ] = None,
     size: Size = None,
     validation: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of students to tune on.")] = VALIDATION,
-    window: Window = WINDOW,
+    window: Window = None,
     minimum: Minimum = MINIMUM,
     seed: Annotated[int, typer.Option(min=0)] = SEED,
     device: DeviceName = "auto",
@@ -235,10 +235,12 @@ def tune_command(
     separator: Separator = None,
 ) -> None:
     """Tune smoothness, alpha and the clip of tsdr's weights on validation students; call again to go on."""
+    from tsdr.backbones.contract import usual_window
     from tsdr.experiments.tuning import tune
     from tsdr.sequences import Sequences
 
-    sequences = Sequences.from_log(read(log, column, concept_separator, separator), window=window, minimum=minimum)
+    in_view = window or usual_window(backbone)
+    sequences = Sequences.from_log(read(log, column, concept_separator, separator), window=in_view, minimum=minimum)
     where = storage or f"sqlite:///{log.name.split('.')[0]}.tune.db"
     with console.status("Tuning"), resumable("The same command", "the last whole trial"):
         best = tune(

@@ -51,7 +51,8 @@ Window = Annotated[
     typer.Option(
         parser=extent,
         metavar="N|all",
-        help="How many of a student's answers are in view before each: the latest, or all.",
+        help="How many of a student's answers are in view before each; all, if left out, for models that read whole "
+        "histories (dkt, counts), and 200 for the others.",
     ),
 ]
 Scored = Annotated[
