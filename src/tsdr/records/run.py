@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
+from tsdr.defaults import WINDOW
 from tsdr.methods import Method, MethodField
 
 # What a log is called that was selected by a known policy: simulated, or complete answers of a log that were masked.
@@ -111,6 +112,12 @@ class Run(BaseModel):
     def data(self) -> str | None:
         """What tells the content of the log from any other of the same name."""
         return self.options.get("data")
+
+    @property
+    def log_in_view(self) -> str:
+        """The log and, where it is not as much as in the paper, how much of its histories is in view."""
+        window = self.options.get("window", WINDOW)
+        return self.dataset if window == WINDOW else f"{self.dataset}, {window} in view"
 
     @property
     def tuned(self) -> Mapping[str, Any]:

@@ -191,10 +191,10 @@ def _table(*columns: str, caption: str) -> Table:
 
 
 def grouped(records: Iterable[Record]) -> Groups:
-    """Records by log, model and method."""
+    """Records by log, as far as it is in view, model and method."""
     groups: Groups = {}
     for record in records:
-        groups.setdefault((record.dataset, record.backbone, record.method), []).append(record)
+        groups.setdefault((record.log_in_view, record.backbone, record.method), []).append(record)
     return groups
 
 

@@ -1,0 +1,87 @@
+"""The table of docs/histories.md, from the records under results and results/histories.
+
+    python -m documents.histories
+
+It stands between two marks. Records are made by `tsdr reproduce histories --folds 5 --stop-by loss --out
+results/histories`, on simulated logs with `--folds 3 --seeds 21`; those of the paper's window are in results.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from tsdr.defaults import WINDOW, Extent
+from tsdr.methods import BASELINE, COUNTS, NAIVE, TSDR, Method
+from tsdr.paper import BACKBONES
+from tsdr.records.changes import change, mean
+from tsdr.records.collection import on_common_folds
+from tsdr.records.folder import RecordFolder
+from tsdr.records.run import LIMIT, LogName, Record
+from tsdr.report.results.names import log_name, seeds_by_folds
+from tsdr.report.results.tables import signed
+
+ROOT = Path(__file__).parents[1]
+MARKS = ("<!-- made by documents.histories -->\n", "<!-- until here -->")
+WINDOWS: tuple[Extent, ...] = (WINDOW, 100, 200, "all")
+MODELS = (*BACKBONES, COUNTS, LIMIT)
+METHODS = (NAIVE, TSDR, BASELINE)
+HEADER = (
+    f"| log | model | method | measure | {' | '.join(map(str, WINDOWS))} | from {WINDOW} to the longest | runs |\n"
+    f"|---|---|---|---|{'---|' * len(WINDOWS)}---|---|\n"
+)
+Row = tuple[str, str, Method]
+
+
+def main() -> None:
+    """Fill the table in."""
+    document = ROOT / "docs" / "histories.md"
+    between = re.compile(f"(?<={re.escape(MARKS[0])}).*?(?={re.escape(MARKS[1])})", re.DOTALL)
+    records = [record for folder in ("results", "results/histories") for record in RecordFolder(ROOT / folder)]
+    document.write_text(between.sub(lambda _: table(records), document.read_text()))
+
+
+def table(records: Sequence[Record]) -> str:
+    """A row for each log, model and method that was run with more in view than the paper has."""
+    rows: dict[Row, dict[Extent, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        shown = record.backbone in MODELS and record.method in METHODS and record.size != "light" and not record.timed
+        if shown and (record.backbone == COUNTS or record.stop_by in (None, "loss")) and _judged_alike(record):
+            rows[record.dataset, record.backbone, record.method][record.options["window"]].append(_by_answers(record))
+    longer = {row: views for row, views in rows.items() if len(views) > 1}
+    return HEADER + "".join(_row(row, longer[row]) for row in sorted(longer, key=_place))
+
+
+def _place(row: Row) -> tuple[object, ...]:
+    log, backbone, method = row
+    return not LogName.parse(log).is_simulated, log, MODELS.index(backbone), METHODS.index(method)
+
+
+def _judged_alike(record: Record) -> bool:
+    """Whether it is judged by the answers that the paper's window has."""
+    return (record.options["window"], record.options.get("scored")) in {(WINDOW, None), *((w, 49) for w in WINDOWS)}
+
+
+def _by_answers(record: Record) -> Record:
+    """A record that can be paired with those of other windows: of a log by its name, whatever was in view of it."""
+    return record.model_copy(update={"options": {**record.options, "data": None}})
+
+
+def _row(row: Row, views: dict[Extent, list[Record]]) -> str:
+    log, backbone, method = row
+    windows = [window for window in WINDOWS if window in views]
+    common = dict(zip(windows, on_common_folds([views[window] for window in windows]), strict=True))
+    first, last = common[windows[0]], common[windows[-1]]
+    metric, measure = ("true_bce", "true BCE") if first and first[0].has_truth else ("auc", "AUC")
+    found = change(first, last, metric) if windows[0] == WINDOW else None
+    values = [f"{mean(common[window], metric):.4f}" if window in common else "–" for window in WINDOWS]
+    changed = "–"
+    if found is not None:
+        spread = "" if found.interval is None else f" ({signed(found.interval[0])} to {signed(found.interval[1])})"
+        changed = f"{signed(found.difference)}{spread}, {found.better} of {found.folds}"
+    about = [log_name(LogName.parse(log)), backbone, str(method), measure]
+    return f"| {' | '.join([*about, *values, changed, seeds_by_folds(first)])} |\n"
+
+
+if __name__ == "__main__":
+    main()
