@@ -9,7 +9,8 @@ from torch import Tensor, nn
 import tsdr
 from tsdr import Batch, build_backbone, check_backbone
 from tsdr.backbones.attention import AttentionHistory, View
-from tsdr.backbones.dkt import DKT, DKTHistory
+from tsdr.backbones.dkt import DKT
+from tsdr.backbones.recurrent import States
 from tsdr.backbones.simplekt import SimpleKT
 from tsdr.debias.objective import JointObjective
 from tsdr.methods import NAIVE_OPTIONS
@@ -78,9 +79,9 @@ class StateOfTheTarget(SimpleKT):
 
 
 class ForgetsItsState(DKT):
-    def append(self, history: DKTHistory, concept: Tensor, question: Tensor, correct: Tensor) -> DKTHistory:
+    def append(self, history: States, concept: Tensor, question: Tensor, correct: Tensor) -> States:
         return super().append(
-            replace(history, cell=torch.zeros_like(history.cell), answered=None), concept, question, correct
+            replace(history, cell=torch.zeros_like(history.cell), inputs=None), concept, question, correct
         )
 
 
@@ -110,18 +111,18 @@ class LeaksInTraining(DKT):
 
 
 class KnowsHowLongItIs(DKT):
-    def summary(self, history: DKTHistory) -> Tensor:
+    def summary(self, history: States) -> Tensor:
         return super().summary(history) + history.length[:, None, None]
 
 
 class ComparesSummaries(DKT):
-    def summary(self, history: DKTHistory) -> Tensor:
+    def summary(self, history: States) -> Tensor:
         return super().summary(history) - super().summary(history).mean(0)
 
 
 class RetrievesAllForAQuestion(DKT):
     def retrieve(
-        self, history: DKTHistory, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
+        self, history: States, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
     ) -> Tensor:
         state = super().retrieve(history, concept, question, steps)
         return state if question is None else state + history.hidden.sum()

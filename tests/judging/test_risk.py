@@ -6,7 +6,8 @@ from torch import Tensor
 
 import tsdr
 from tsdr import InputError, Sequences
-from tsdr.backbones.dkt import DKT, DKTHistory
+from tsdr.backbones.dkt import DKT
+from tsdr.backbones.recurrent import States
 from tsdr.judging.risk import true_risk
 from tsdr.simulator import Simulation
 from tsdr.truth import true_probability
@@ -29,7 +30,7 @@ class Says(DKT):
         super().__init__(logits.shape[-1], 1)
         self.said = logits
 
-    def answer_rows(self, history: DKTHistory, concept: Tensor, question: Tensor | None, steps: Tensor) -> Tensor:
+    def answer_rows(self, history: States, concept: Tensor, question: Tensor | None, steps: Tensor) -> Tensor:
         return self.said[steps[0, 0] : steps[0, 0] + steps.shape[1]].expand(len(concept), -1, -1).gather(2, concept)
 
 
