@@ -1,6 +1,6 @@
 """Knowledge-tracing models behind one contract: the paper's six, a logistic one to be beaten, and a user's own."""
 
-from tsdr.backbones import akt, counts, diskt, dkt, folibikt, simplekt, sparsekt  # noqa: F401  (registers them)
+from tsdr.backbones import akt, counts, diskt, dkt, folibikt, hybrid, simplekt, sparsekt  # noqa: F401  (registers them)
 from tsdr.backbones.contract import (
     AnyBackbone,
     Backbone,

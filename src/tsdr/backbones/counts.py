@@ -174,17 +174,33 @@ class Counts(Backbone[CountsHistory]):
 
     def answer_rows(self, history: CountsHistory, concept: Tensor, question: Tensor | None, steps: Tensor) -> Tensor:
         """The logit of a question, or of the mean success over those of the concept."""
+        return self.logits(history, concept, question, steps)
+
+    def logits(
+        self,
+        history: CountsHistory,
+        concept: Tensor,
+        question: Tensor | None,
+        steps: Tensor,
+        beside: Tensor | float = 0.0,
+        at_question: Tensor | float = 0.0,
+    ) -> Tensor:
+        """The same, with what else is known of a concept, and of a question, added to its logit."""
         counted = self._counted(history, concept, steps, "concept")
         differs = self._at(history, steps) - self.average
         of_student = (differs @ self.overall)[:, :, None]
         in_concept = (counted.log1p() * (differs @ self.cross.T)[:, :, None]).sum(-1)
-        logit = self._of_concept(concept, counted) + of_student + in_concept
-        of_all = self._mean_over_questions(logit, history, concept, steps)
+        logit = self._of_concept(concept, counted) + of_student + in_concept + beside
         if question is None:
-            return of_all
+            return self._mean_over_questions(logit, history, concept, steps)
         index = torch.where(question < 0, self.n_questions, question)
-        of_one = logit + self._of_question(history, index, steps)
-        return torch.where((question >= 0) & self.seen[index], of_one, of_all)
+        known, of_one = (
+            (question >= 0) & self.seen[index],
+            logit + self._of_question(history, index, steps) + at_question,
+        )
+        if not torch.compiler.is_exporting() and bool(known.all()):
+            return of_one
+        return torch.where(known, of_one, self._mean_over_questions(logit, history, concept, steps))
 
     def summary(self, history: CountsHistory) -> Tensor:
         """What is known of the student overall, before each step."""

@@ -1,0 +1,157 @@
+"""Hybrid: what counts explain, explained by them; what is left, by a recurrent network."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from tsdr.backbones.contract import Backbone, register_backbone
+from tsdr.backbones.counts import Counts, CountsHistory
+from tsdr.backbones.dropout import Dropout
+from tsdr.backbones.recurrent import States, at_steps, begun, end_of, ended_with, run_on, step_on
+from tsdr.sequences import Batch, Sequences
+
+OF_QUESTION = 16  # numbers that are learned of a question
+OFTEN = 20  # answers in the training split from which on any are
+
+
+@dataclass(frozen=True)
+class HybridHistory:
+    """What the counts keep, what the recurrent network keeps, and what the former expected of each answer, [B, T]."""
+
+    base: CountsHistory
+    states: States
+    expected: Tensor
+
+
+@register_backbone("hybrid")
+class Hybrid(Backbone[HybridHistory]):
+    """A logistic model of counts, and a recurrent network for what it does not explain.
+
+    The logit of concept c at question q is that of `counts`, fitted to its optimum and held fixed, plus
+    h · (u + v_c + V x_q): h is the state of an LSTM over what was answered, how, and how surprising that was to
+    `counts`; u, v_c and x_q, shared and of concept and question, are nought at the start. A question that the training
+    split has few answers to has no x_q, which would be learned by heart. A target without a question has the mean
+    success over the concept's questions, as in `counts`.
+    """
+
+    linear = True
+    often: Tensor
+
+    def __init__(
+        self, n_concepts: int, n_questions: int, *, d: int = 64, dropout: float = 0.3, shrinkage: float = 1e-3
+    ) -> None:
+        super().__init__(n_concepts, n_questions)
+        self.options = {"d": d, "dropout": dropout, "shrinkage": shrinkage}
+        self.shrinkage = shrinkage
+        self.base = Counts(n_concepts, n_questions).requires_grad_(False)
+        self.interaction = nn.Embedding(2 * n_concepts, d)
+        self.question = nn.Embedding(n_questions + 1, OF_QUESTION)
+        self.asked = nn.Linear(OF_QUESTION, d, bias=False)
+        self.surprise = nn.Linear(2, d)
+        self.lstm = nn.LSTM(d, d, batch_first=True)
+        self.dropout = Dropout(dropout)
+        self.shared = nn.Linear(d, 1)
+        self.of_concept = nn.Embedding(n_concepts, d)
+        self.of_question = nn.Linear(OF_QUESTION, d, bias=False)
+        with torch.no_grad():
+            for weights in (self.question.weight, self.of_concept.weight, *self.shared.parameters()):
+                weights.zero_()
+        self.register_buffer("often", torch.arange(n_questions + 1) < n_questions)
+
+    @torch.no_grad()
+    def prepare(self, train: Sequences) -> None:
+        """Fit the counts, and find the questions that there is enough of."""
+        self.base.prepare(train)
+        question = train.answers.question
+        times = torch.bincount(question[question >= 0], minlength=self.n_questions + 1)
+        self.often.copy_(times >= OFTEN)
+
+    def encode(self, batch: Batch) -> HybridHistory:
+        """One pass of the counts and of the LSTM over the answers."""
+        nothing = batch.map(lambda tensor: tensor[:, :0] if tensor.dim() == 2 else tensor)
+        states = begun(self.lstm, len(batch), batch.mask.device)
+        return self.go_on(HybridHistory(self.base.encode(nothing), states, nothing.concept.float()), batch)
+
+    def go_on(self, past: HybridHistory, batch: Batch) -> HybridHistory:
+        """The same, from the states at the end of the past."""
+        with torch.no_grad():
+            base = self.base.go_on(past.base, batch)
+            expected = self.base.observed(base, batch)
+        inputs = self._inputs(batch.concept, batch.question, batch.response, expected)
+        return HybridHistory(base, run_on(self.lstm, past.states, inputs, batch.mask.sum(1)), expected)
+
+    def append(self, history: HybridHistory, concept: Tensor, question: Tensor, response: Tensor) -> HybridHistory:
+        """One more answer in the counts, and one more step of the LSTM."""
+        target = concept[:, None, None], question[:, None, None]
+        with torch.no_grad():
+            expected = self.base.answer_rows(history.base, *target, history.base.length[:, None])[:, 0, 0]
+        base = self.base.append(history.base, concept, question, response)
+        states = step_on(self.lstm, history.states, self._inputs(concept, question, response, expected))
+        return HybridHistory(base, states, expected[:, None][:, :0])
+
+    def state_of(self, history: HybridHistory) -> dict[str, Tensor]:
+        """Those of the counts, and the LSTM's at the end."""
+        hidden, cell = end_of(self.lstm, history.states)
+        return {"hidden": hidden, "cell": cell, **self.base.state_of(history.base)}
+
+    def from_state(self, state: Mapping[str, Tensor]) -> HybridHistory:
+        """The same, as a history."""
+        hidden = state["hidden"]
+        return HybridHistory(self.base.from_state(state), ended_with(hidden, state["cell"]), hidden[:, :0])
+
+    def retrieve(
+        self, history: HybridHistory, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
+    ) -> Tensor:
+        """The LSTM's state before the step, whatever the target."""
+        if steps is None:
+            steps = torch.arange(history.states.steps, device=concept.device).expand(concept.shape[0], -1)
+        return at_steps(history.states, steps)[:, :, None].expand(-1, -1, concept.shape[2], -1)
+
+    def answer_rows(self, history: HybridHistory, concept: Tensor, question: Tensor | None, steps: Tensor) -> Tensor:
+        """What the counts say, moved by what the LSTM says."""
+        state = self.dropout(at_steps(history.states, steps))
+        return self.base.logits(history.base, concept, question, steps, *self._beside(state, concept, question))
+
+    def observed(self, history: HybridHistory, batch: Batch) -> Tensor:
+        """The same at what was logged, for which the counts have been asked already."""
+        unknown = (batch.question < 0) | ~self.base.seen[batch.question]
+        if bool(unknown.any()):
+            return super().observed(history, batch)
+        state = self.dropout(history.states.hidden[:, :-1])
+        target = batch.concept[..., None], batch.question[..., None]
+        of_concept, of_question = self._beside(state, *target)
+        return history.expected + (of_concept + of_question).squeeze(2)
+
+    def summary(self, history: HybridHistory) -> Tensor:
+        """The LSTM's state before each step."""
+        return history.states.hidden[:, :-1].detach()
+
+    def steps_of(self, history: HybridHistory) -> int:
+        """The steps of the history."""
+        return history.states.steps
+
+    def penalty(self, batch: Batch) -> Tensor:
+        """The shrinkage of what is learned of single questions and concepts."""
+        parts = self._of(batch.question), self.of_concept(batch.concept)
+        return self.shrinkage * sum((part.square().sum(-1)[batch.scored].mean() for part in parts), torch.zeros(()))
+
+    def _inputs(self, concept: Tensor, question: Tensor, response: Tensor, expected: Tensor) -> Tensor:
+        """What the LSTM reads of answers [...], of which so much was expected, as a logit."""
+        success = expected.sigmoid()
+        surprise = torch.stack([response - success, success - 0.5], -1)
+        asked = (2 * response - 1)[..., None] * self.asked(self._of(question))
+        return self.interaction(2 * concept + response) + asked + self.surprise(surprise)
+
+    def _beside(self, state: Tensor, concept: Tensor, question: Tensor | None) -> tuple[Tensor, Tensor]:
+        """What the state [B, M, d] adds to the logit of concepts [B, M, K], and to that of their questions."""
+        of_concept = self.shared(state) + torch.einsum("bmd,bmkd->bmk", state, self.of_concept(concept))
+        if question is None:
+            return of_concept, torch.zeros_like(of_concept)
+        return of_concept, torch.einsum("bmd,bmkd->bmk", state, self.of_question(self._of(question)))
+
+    def _of(self, question: Tensor) -> Tensor:
+        """What is learned of questions: x_q [..., 16], nought where there is none."""
+        index = torch.where(question < 0, self.n_questions, question)
+        return self.question(index) * self.often[index][..., None]
