@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tsdr.defaults import WINDOW, Extent
-from tsdr.methods import BASELINE, COUNTS, NAIVE, TSDR, Method
+from tsdr.methods import BASELINE, COUNTS, NAIVE, TSDR, UNWEIGHTED, Method
 from tsdr.paper import BACKBONES
 from tsdr.records.changes import change, mean
 from tsdr.records.collection import on_common_folds
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 MARKS = ("<!-- made by documents.histories -->\n", "<!-- until here -->")
 WINDOWS: tuple[Extent, ...] = (WINDOW, 100, 200, "all")
 MODELS = (*BACKBONES, COUNTS, LIMIT)
-METHODS = (NAIVE, TSDR, BASELINE)
+METHODS = (NAIVE, UNWEIGHTED, TSDR, BASELINE)
 HEADER = (
     f"| log | model | method | measure | {' | '.join(map(str, WINDOWS))} | from {WINDOW} to the longest | runs |\n"
     f"|---|---|---|---|{'---|' * len(WINDOWS)}---|---|\n"

@@ -11,12 +11,13 @@ from tsdr.defaults import Extent
 from tsdr.models.bundle import Bundle
 from tsdr.models.model import Model
 
-BACKBONES = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt", "counts")
+BACKBONES = ("dkt", "akt", "simplekt", "folibikt", "sparsekt", "diskt", "counts", "hybrid")
 VOCABULARY = Vocabulary(tuple(f"c{i:02}" for i in range(11)), tuple(f"q{i:02}" for i in range(13)))
 
 
 def random_bundle(name: str = "dkt", window: Extent = 8, vocabulary: Vocabulary = VOCABULARY, **options: Any) -> Bundle:
-    options = options if name == "counts" else {"d": 16, "size": "light"} | options
+    smallest = {"counts": {}, "hybrid": {"d": 16}}.get(name, {"d": 16, "size": "light"})
+    options = smallest | options
     torch.manual_seed(5)
     model = build_backbone(
         name, n_concepts=len(vocabulary.concepts), n_questions=len(vocabulary.questions), **options

@@ -147,7 +147,7 @@ def test_the_gradient_in_chunks_is_that_of_chunks_whose_graphs_are_kept(
     assert all(not anew[key].any() for key in anew.keys() - kept.keys())
 
 
-@pytest.mark.parametrize("name", ["dkt", "counts"])
+@pytest.mark.parametrize("name", ["dkt", "counts", "hybrid"])
 def test_a_history_read_in_stretches_is_the_history_read_at_once(name: str) -> None:
     """Ended rows are left out, so that what goes on is not in the order in which it began."""
     options = {} if name == "counts" else {"d": 16}

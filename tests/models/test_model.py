@@ -35,7 +35,8 @@ def by_hand(model: Model, answers: list[tuple[int, int, int]], concept: int, que
 
 
 @pytest.mark.parametrize(
-    ("name", "window"), [*((name, 8) for name in BACKBONES), ("simplekt", 5), ("dkt", "all"), ("counts", "all")]
+    ("name", "window"),
+    [*((name, 8) for name in BACKBONES), ("simplekt", 5), ("dkt", "all"), ("counts", "all"), ("hybrid", "all")],
 )
 def test_a_session_a_log_and_a_plain_loop_agree_beyond_the_window(name: str, window: Extent) -> None:
     model, log = random_model(name, window), random_log(most=44)
@@ -150,7 +151,7 @@ def test_load_gives_the_model_of_a_bundle(tmp_path: Path) -> None:
         tsdr.load(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize("name", ["dkt", "counts"])
+@pytest.mark.parametrize("name", ["dkt", "counts", "hybrid"])
 def test_a_session_of_a_whole_history_takes_no_more_room_the_longer_it_is(name: str) -> None:
     model = random_model(name, "all")
     session, sizes = model.session(), set()

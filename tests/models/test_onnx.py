@@ -29,7 +29,7 @@ print(json.dumps({"mastery": mastery.tolist(), "success": success.tolist(), "abo
 @pytest.mark.parametrize("name", BACKBONES)
 def test_onnxruntime_answers_as_a_session_does(name: str, tmp_path: Path) -> None:
     # The exporter takes seconds for every block.
-    depth: dict[str, Any] = {} if name in ("dkt", "counts") else {"blocks": 1}
+    depth: dict[str, Any] = {} if name in ("dkt", "counts", "hybrid") else {"blocks": 1}
     model = Model(random_bundle(name, **depth))
     export_onnx(model, tmp_path / "model.onnx")
     drawn = np.random.default_rng(2)
@@ -90,7 +90,7 @@ print(json.dumps({"found": found, "sizes": sorted(set(sizes)), "window": about["
 """
 
 
-@pytest.mark.parametrize("name", ["dkt", "counts"])
+@pytest.mark.parametrize("name", ["dkt", "counts", "hybrid"])
 def test_step_by_step_it_answers_as_a_session_does_over_a_whole_history(name: str, tmp_path: Path) -> None:
     model = Model(random_bundle(name, "all"))
     export_onnx(model, tmp_path / "model.onnx")

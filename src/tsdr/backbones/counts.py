@@ -54,10 +54,17 @@ class Tally(NamedTuple):
         if self.keys.shape[1] or self.table is None:
             first = things * self.totals.shape[1]
             until = first + step.repeat_interleave(thing.shape[2], 1)
-            places = (torch.searchsorted(self.keys, key)[..., None].expand(-1, -1, 2) for key in (until, first))
-            reached, begun = (self.totals.gather(1, place) for place in places)
-            counted.append(reached - begun)
+            counted.append(self._between(first, until))
         return sum(counted[1:], counted[0]).view(*thing.shape, 2)
+
+    def _between(self, first: Tensor, until: Tensor) -> Tensor:
+        """What [B, N, 2] has keys from the first up to, and without, the last [B, N]."""
+        if torch.compiler.is_exporting():  # ONNX cannot search, and has a window to compare with at most
+            there = (self.keys[:, None] >= first[..., None]) & (self.keys[:, None] < until[..., None])
+            return there.to(self.totals.dtype) @ self.totals.diff(dim=1)
+        places = (torch.searchsorted(self.keys, key)[..., None].expand(-1, -1, 2) for key in (until, first))
+        reached, begun = (self.totals.gather(1, place) for place in places)
+        return reached - begun
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class DKT(Backbone[States]):
 
     def encode(self, batch: Batch) -> States:
         """One pass of the LSTM over the answers."""
-        return self.go_on(begun(self.lstm, len(batch), batch.mask.device), batch)
+        return self.go_on(begun(self.lstm, batch.mask.shape[0], batch.mask.device), batch)
 
     def go_on(self, past: States, batch: Batch) -> States:
         """The same, from the states at the end of the past."""

@@ -71,7 +71,7 @@ class Hybrid(Backbone[HybridHistory]):
     def encode(self, batch: Batch) -> HybridHistory:
         """One pass of the counts and of the LSTM over the answers."""
         nothing = batch.map(lambda tensor: tensor[:, :0] if tensor.dim() == 2 else tensor)
-        states = begun(self.lstm, len(batch), batch.mask.device)
+        states = begun(self.lstm, batch.mask.shape[0], batch.mask.device)
         return self.go_on(HybridHistory(self.base.encode(nothing), states, nothing.concept.float()), batch)
 
     def go_on(self, past: HybridHistory, batch: Batch) -> HybridHistory:
