@@ -24,7 +24,7 @@ def random_bundle(name: str = "dkt", window: Extent = 8, vocabulary: Vocabulary 
     ).eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
+            parameter.add_(0.1 * torch.randn_like(parameter))
     return Bundle(model, name, model.options, vocabulary, window, {})
 
 
