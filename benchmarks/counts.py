@@ -19,9 +19,9 @@ from rich.table import Table
 from benchmarks.measuring import alone
 from tsdr import Sequences, TrainingOptions, read_log, simulate
 from tsdr.debias.building import new_objective
+from tsdr.folds import Split
 from tsdr.methods import NAIVE_OPTIONS
 from tsdr.processes import peak_memory_mib
-from tsdr.sequences import Split
 from tsdr.training.trainer import fit
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tsdr import Batch, Folds, InputError, Log, Sequences, Vocabulary
 from tsdr.defaults import Extent
-from tsdr.sequences import Split
+from tsdr.folds import Split
 
 
 def log_of(lengths: dict[str, int], concepts: int = 3) -> Log:

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from tsdr.diagnosis.diagnose import diagnose
     from tsdr.errors import InputError
     from tsdr.fitting import fit
+    from tsdr.folds import Folds
     from tsdr.inspection import inspect_log
     from tsdr.log import Log, Vocabulary, read_log
     from tsdr.masking import mask_responses
     from tsdr.methods import DebiasOptions, Method
     from tsdr.models.model import Model, Session, load
-    from tsdr.sequences import Batch, Folds, Sequences
+    from tsdr.sequences import Batch, Sequences
     from tsdr.simulator import Population, Recommender, Simulation, read_simulation, simulate
     from tsdr.training.options import TrainingOptions
 
@@ -29,12 +30,13 @@ _WHERE = {
     "tsdr.diagnosis.diagnose": ("diagnose",),
     "tsdr.errors": ("InputError",),
     "tsdr.fitting": ("fit",),
+    "tsdr.folds": ("Folds",),
     "tsdr.inspection": ("inspect_log",),
     "tsdr.log": ("Log", "Vocabulary", "read_log"),
     "tsdr.masking": ("mask_responses",),
     "tsdr.methods": ("DebiasOptions", "Method"),
     "tsdr.models.model": ("Model", "Session", "load"),
-    "tsdr.sequences": ("Batch", "Folds", "Sequences"),
+    "tsdr.sequences": ("Batch", "Sequences"),
     "tsdr.simulator": ("Population", "Recommender", "Simulation", "read_simulation", "simulate"),
     "tsdr.training.options": ("TrainingOptions",),
 }

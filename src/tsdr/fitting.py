@@ -7,11 +7,12 @@ from typing import Any
 from tsdr.backbones.contract import usual_window
 from tsdr.debias.building import new_objective
 from tsdr.defaults import BACKBONE, METHOD, MINIMUM, VALIDATION, Extent
+from tsdr.folds import Split
 from tsdr.log import Log
 from tsdr.methods import Method
 from tsdr.models.bundle import Bundle
 from tsdr.models.model import Model
-from tsdr.sequences import Sequences, Split
+from tsdr.sequences import Sequences
 from tsdr.training.epoch import Epoch
 from tsdr.training.options import TrainingOptions
 from tsdr.training.trainer import fit as train_until_done

@@ -29,7 +29,7 @@ ConceptSeparator = Annotated[
     str | None,
     typer.Option(help="What separates several skills in the concept column; together they are one concept."),
 ]
-BackboneName = Annotated[str, typer.Option(help=f"One of {', '.join(BACKBONES)}, or one of your own.")]
+BackboneName = Annotated[str, typer.Option(help=f"One of {', '.join(BACKBONES)}, counts, hybrid, or one of your own.")]
 Size = Annotated[str | None, typer.Option(help="paper or light; the backbone's default if left out.")]
 
 
@@ -52,7 +52,7 @@ Window = Annotated[
         parser=extent,
         metavar="N|all",
         help="How many of a student's answers are in view before each; all, if left out, for models that read whole "
-        "histories (dkt, counts), and 200 for the others.",
+        "histories (dkt, counts, hybrid), and 200 for the others.",
     ),
 ]
 Scored = Annotated[

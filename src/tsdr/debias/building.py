@@ -18,8 +18,9 @@ from tsdr.debias.objective import JointObjective
 from tsdr.debias.propensity import ConceptQuestions
 from tsdr.debias.stack import Unseen
 from tsdr.errors import InputError
+from tsdr.folds import Folds
 from tsdr.methods import COUNTS, NAIVE_OPTIONS, DebiasOptions
-from tsdr.sequences import Batch, Folds, Sequences
+from tsdr.sequences import Batch, Sequences
 from tsdr.training.options import TrainingOptions
 
 CROSS_FITS, FEWEST_TO_CROSS_FIT = 5, 50

@@ -41,11 +41,12 @@ from tsdr.diagnosis.selection import (
 from tsdr.diagnosis.skips import skips_of
 from tsdr.diagnosis.verdict import SLIGHT, judge
 from tsdr.errors import InputError
+from tsdr.folds import Folds
 from tsdr.log import Log
 from tsdr.methods import NAIVE_OPTIONS
 from tsdr.models.model import Model
 from tsdr.resampling import Array, Estimate, bootstrap
-from tsdr.sequences import Folds, Sequences
+from tsdr.sequences import Sequences
 from tsdr.training.trainer import fit
 
 FEWEST_STUDENTS = 40

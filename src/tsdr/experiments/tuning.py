@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from tsdr.debias.building import new_objective
 from tsdr.defaults import VALIDATION
 from tsdr.errors import InputError, extra_missing, in_a_sentence
+from tsdr.folds import Split
 from tsdr.methods import DebiasOptions, Method
-from tsdr.sequences import Sequences, Split
+from tsdr.sequences import Sequences
 from tsdr.training.options import TrainingOptions
 from tsdr.training.trainer import fit
 

@@ -9,12 +9,13 @@ from tsdr.debias.building import new_model
 from tsdr.defaults import BACKBONE, FOLDS, METHOD, MINIMUM, SEED, WINDOW, Extent
 from tsdr.diagnosis.offpolicy import RiskEstimator
 from tsdr.errors import InputError
+from tsdr.folds import Folds
 from tsdr.judging.baselines import LIMITS, MEANS
 from tsdr.log import Log
 from tsdr.methods import BASELINE, COUNTS, NAIVE, NAIVE_OPTIONS, RANDOM_EXPOSURE, REGULARISED, DebiasOptions, Method
 from tsdr.records.folder import RecordFolder
 from tsdr.records.run import Run
-from tsdr.sequences import Folds, Sequences
+from tsdr.sequences import Sequences
 from tsdr.simulator import Simulation, Truth
 from tsdr.training.options import TrainingOptions
 from tsdr.truth import KnownSuccess
