@@ -1,5 +1,6 @@
 """Shared fixtures."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from tsdr.records.run import Record
 from tsdr.training.epoch import Epoch
 from tsdr.training.options import TrainingOptions
 
-torch.set_num_threads(1)  # the tensors of tests are small: threads would only wait for each other
+# The tensors of tests are small: threads would only wait for each other, here and in the commands that tests start.
+torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
 REAL_COLUMNS = {"student": "user_id", "question": "item_id", "concept": "skill_id", "time": "timestamp"}
