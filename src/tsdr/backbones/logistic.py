@@ -44,7 +44,7 @@ class Term:
             return self.columns @ effects
         if self.columns is None:
             return effects[self.index]
-        return (effects.reshape(self.size, -1)[self.index] * self.columns).sum(1)
+        return np.einsum("rf,rf->r", effects.reshape(self.size, -1)[self.index], self.columns)
 
     def sums(self, values: Floats) -> Floats:
         """For each effect, the sum over rows of values times what it is multiplied with there."""
@@ -127,7 +127,8 @@ def _minimised(
         effects = scaled * scale
         logit = sum(term.logit(part) for term, part in zip(terms, np.split(effects, cuts), strict=True))
         value = weight @ (np.logaddexp(0, logit) - correct * logit) + 0.5 * ridge @ effects**2
-        slope = np.concatenate([term.sums(weight * (expit(logit) - correct)) for term in terms])
+        too_much = weight * (expit(logit) - correct)
+        slope = np.concatenate([term.sums(too_much) for term in terms])
         return value / rows, (slope + ridge * effects) * scale / rows
 
     # Products this thin gain nothing from a second thread of BLAS, and lose much to it where cores are shared.
