@@ -122,7 +122,7 @@ def main() -> None:
         f"{WHOLE:,}, all in view / {SHORT}",
         "over linear",
         "20,000 answers / 200, memory",
-        title="An epoch of 512 students, two threads, median (quartiles) over turns",
+        title=f"An epoch of 512 students, {THREADS} threads, median (quartiles) over turns",
     )
     for name in track([name for name in names if not backbone_class(name).fits_itself], "Epochs", console=console):
         found = alone(epochs, name)

@@ -1,6 +1,7 @@
-"""What the benchmarks of models share: random interactions, a process of its own."""
+"""What the benchmarks of models share: random interactions, a process of its own, two threads or OMP_NUM_THREADS."""
 
 import multiprocessing
+import os
 from collections.abc import Callable
 from statistics import quantiles
 from typing import Any, TypeVar
@@ -10,7 +11,8 @@ import torch
 from tsdr.sequences import Batch
 
 Result = TypeVar("Result")
-STUDENTS, STEPS, BATCH, THREADS = 512, 50, 64, 2
+STUDENTS, STEPS, BATCH = 512, 50, 64
+THREADS = int(os.environ.get("OMP_NUM_THREADS", 2))
 
 
 def random_batch(students: int, concepts: int, questions: int) -> Batch:

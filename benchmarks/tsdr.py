@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=backbone_names())
     names = parser.parse_args().names
     console = Console(width=130)
-    title = "An epoch of 512 students x 50 steps, two threads: "
+    title = f"An epoch of 512 students x 50 steps, {THREADS} threads: "
     sizes = f"({FEW} / {MANY:,})"
     table = Table(
         "backbone",

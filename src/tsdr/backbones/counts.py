@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid, one_hot
+from torch.nn.functional import one_hot
 
 from tsdr.backbones.contract import Backbone, Reader, register_backbone
 from tsdr.backbones.logistic import CLOSELY, ROUGHLY, Term, fit_logistic
@@ -19,7 +19,7 @@ from tsdr.sequences import Batch, Sequences
 HALF_LIVES = (2.0, 8.0, 30.0)  # of forgotten counts, in answers
 FREE_RIGHT, FREE_WRONG = 15, 12  # up to so many answers in a concept, each pair of numbers has an effect of its own
 REPRESENTATIVES = 7  # questions that stand for all of a concept
-UNLIKELY = -1e4  # the logarithm of a weight that is none
+LEAST = 1e-30  # a success, or failure, that is as good as none
 # How strongly effects are shrunk: those that all concepts share hardly, the others as the answers ask for.
 HARDLY = 1e-3
 SHRUNK = ("cross", "concept.weight", "concept_slope.weight", "free.weight", "question.weight")
@@ -201,10 +201,10 @@ class Counts(Backbone[CountsHistory]):
         if question is None:
             return self._mean_over_questions(logit, history, concept, steps)
         index = torch.where(question < 0, self.n_questions, question)
-        known, of_one = (
-            (question >= 0) & self.seen[index],
-            logit + self._of_question(history, index, steps) + at_question,
-        )
+        known = (question >= 0) & self.seen[index]
+        if not torch.compiler.is_exporting() and not bool(known.any()):
+            return self._mean_over_questions(logit, history, concept, steps)
+        of_one = logit + self._of_question(history, index, steps) + at_question
         if not torch.compiler.is_exporting() and bool(known.all()):
             return of_one
         return torch.where(known, of_one, self._mean_over_questions(logit, history, concept, steps))
@@ -349,10 +349,9 @@ class Counts(Backbone[CountsHistory]):
         """The logit of the mean success over the concept's questions."""
         questions = self.representative[concept]
         of_each = self._of_question(history, questions.flatten(2), steps).view_as(questions)
-        each = logit[..., None] + of_each + self.beside[concept]
-        weight = self.weight[concept]
-        log_weight = torch.where(weight > 0, weight.clamp(min=1e-12).log(), UNLIKELY)
-        return torch.logsumexp(log_weight + logsigmoid(each), -1) - torch.logsumexp(log_weight + logsigmoid(-each), -1)
+        each, weight = logit[..., None] + of_each + self.beside[concept], self.weight[concept]
+        right, wrong = ((weight * sign.sigmoid()).sum(-1).clamp(min=LEAST).log() for sign in (each, -each))
+        return right - wrong
 
     def _counted(self, history: CountsHistory, target: Tensor, steps: Tensor, by: str) -> Tensor:
         """Right and wrong answers [B, M, K, 2] to target concepts, or questions, before their steps."""

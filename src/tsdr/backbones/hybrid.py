@@ -30,7 +30,7 @@ class Hybrid(Backbone[HybridHistory]):
     """A logistic model of counts, and a recurrent network for what it does not explain.
 
     The logit of concept c at question q is that of `counts`, fitted to its optimum and held fixed, plus
-    h · (u + v_c + V x_q): h is the state of an LSTM over what was answered, how, and how surprising that was to
+    h · (u + v_c) + V h · x_q: h is the state of an LSTM over what was answered, how, and how surprising that was to
     `counts`; u, v_c and x_q, shared and of concept and question, are nought at the start. A question that the training
     split has few answers to has no x_q, which would be learned by heart. A target without a question has the mean
     success over the concept's questions, as in `counts`.
@@ -54,7 +54,7 @@ class Hybrid(Backbone[HybridHistory]):
         self.dropout = Dropout(dropout)
         self.shared = nn.Linear(d, 1)
         self.of_concept = nn.Embedding(n_concepts, d)
-        self.of_question = nn.Linear(OF_QUESTION, d, bias=False)
+        self.of_question = nn.Linear(d, OF_QUESTION, bias=False)
         with torch.no_grad():
             for weights in (self.question.weight, self.of_concept.weight, *self.shared.parameters()):
                 weights.zero_()
@@ -149,7 +149,7 @@ class Hybrid(Backbone[HybridHistory]):
         of_concept = self.shared(state) + torch.einsum("bmd,bmkd->bmk", state, self.of_concept(concept))
         if question is None:
             return of_concept, torch.zeros_like(of_concept)
-        return of_concept, torch.einsum("bmd,bmkd->bmk", state, self.of_question(self._of(question)))
+        return of_concept, torch.einsum("bmd,bmkd->bmk", self.of_question(state), self._of(question))
 
     def _of(self, question: Tensor) -> Tensor:
         """What is learned of questions: x_q [..., 16], nought where there is none."""

@@ -57,8 +57,8 @@ class Model:
         self._question = {name: i for i, name in enumerate(bundle.vocabulary.questions)}
         # A log without questions has every concept as its own: then that is what mastery of a concept is about.
         own = bundle.vocabulary.questions == self.concepts
-        codes = range(len(self.concepts))
-        self.every = [Target(i, i if own else UNKNOWN_QUESTION) for i in codes]
+        codes = torch.arange(len(self.concepts))
+        self.every = torch.stack([codes, codes if own else torch.full_like(codes, UNKNOWN_QUESTION)], -1)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -92,7 +92,7 @@ class Model:
             raise InputError(f"the model does not know the concept {concept!r}; it was not in the log it learned from")
         code = self._concept[concept]
         if question is None:
-            return self.every[code]
+            return Target(*self.every[code].tolist())
         return Target(code, self._question.get(question, UNKNOWN_QUESTION))
 
     def interaction(self, concept: str, question: str | None, correct: int) -> Interaction:
@@ -126,10 +126,12 @@ class Model:
         with torch.inference_mode():
             return self.backbone.append(history, *torch.tensor(interaction)[:, None])
 
-    def success(self, history: Any, lengths: Sequence[int], targets: Sequence[Sequence[Target]]) -> Tensor:
-        """The probability of success [histories, targets] after `lengths` interactions of each history."""
-        asked = torch.tensor(targets, dtype=torch.long).reshape(len(targets), 1, -1, 2)
-        steps = torch.tensor(lengths)[:, None]
+    def success(self, history: Any, lengths: Sequence[int], targets: Tensor) -> Tensor:
+        """The probability of success [histories, targets] after `lengths` interactions of each history.
+
+        Targets [histories, targets, 2] are concepts and questions.
+        """
+        asked, steps = targets[:, None], torch.tensor(lengths)[:, None]
         with torch.inference_mode():
             parts = [
                 self.backbone.answer(history, part[..., 0], part[..., 1], steps)[:, 0]
@@ -155,7 +157,8 @@ class Model:
     def mastery_of(self, histories: Sequence[Sequence[Interaction]]) -> Iterator[Tensor]:
         """The mastery of all concepts after each of these histories, all of them in view."""
         for part in _in_batches(histories):
-            yield from self.success(self.encode(part), [len(history) for history in part], [self.every] * len(part))
+            every = self.every.expand(len(part), -1, -1)
+            yield from self.success(self.encode(part), [len(history) for history in part], every)
 
     def predict_log(self, log: Log, *, unknown: Unknown = "error") -> pl.DataFrame:
         """Every answer of a log with the `success` that was to be expected from the student's answers before it.
@@ -246,11 +249,12 @@ class Session:
 
     def predict_all(self, targets: Sequence[tuple[str | None, str]]) -> list[float]:
         """The same for several questions, each with its concept."""
-        return self._success([self.model.target(concept, question) for question, concept in targets]).tolist()
+        asked = [self.model.target(concept, question) for question, concept in targets]
+        return self._success(torch.tensor(asked, dtype=torch.long).reshape(-1, 2)).tolist()
 
-    def _success(self, targets: Sequence[Target]) -> Tensor:
+    def _success(self, targets: Tensor) -> Tensor:
         self._read()
-        return self.model.success(self.history, [self.answers - self._begins], [targets])[0]
+        return self.model.success(self.history, [self.answers - self._begins], targets[None])[0]
 
     def _read(self) -> None:
         """Bring the history up to date."""

@@ -42,7 +42,7 @@ class _Answering(nn.Module):
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.backbone = model.backbone
-        self.register_buffer("every", torch.tensor(model.every).T.contiguous(), persistent=False)
+        self.register_buffer("every", model.every.T.contiguous(), persistent=False)
 
     def forward(
         self,
