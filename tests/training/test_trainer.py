@@ -202,3 +202,15 @@ def test_a_gpu_that_is_not_there_is_refused() -> None:
     with pytest.raises(InputError, match="no CUDA device"):
         TrainingOptions(device="cuda").torch_device()
     assert TrainingOptions().torch_device() == torch.device("cpu")
+
+
+def test_a_model_that_training_makes_worse_stays_as_it_was(sequences: Sequences) -> None:
+    """A rate far too large throws a model off from its first step on."""
+    options = TrainingOptions(learning_rate=30.0, max_epochs=4, device="cpu", stop_by="loss")
+    begun = new_model("simplekt", sequences, SMALL, options)
+    begun.prepare(halves(sequences)[0])
+    model, epochs = train(sequences, options)
+    assert epochs[-1].best_epoch == 0
+    assert epochs[-1].best_score > max(epoch.score for epoch in epochs)
+    for kept, before in zip(weights(model), weights(begun), strict=True):
+        assert torch.equal(kept, before)

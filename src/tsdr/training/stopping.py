@@ -17,6 +17,10 @@ class EarlyStopping:
         self.best_weights: dict[str, Tensor] = {}
         self.epoch = 0
 
+    def start(self, value: float, model: torch.nn.Module) -> None:
+        """Take note of the weights before the first epoch."""
+        self.best_value, self.best_weights = value, copy.deepcopy(model.state_dict())
+
     def update(self, value: float, model: torch.nn.Module) -> None:
         """Take note of one more epoch."""
         self.epoch += 1

@@ -33,6 +33,7 @@ def fit(
 ) -> list[Epoch]:
     """Train until the validation score has not improved for `patience` epochs, and restore the best weights.
 
+    Those before the first epoch are among them: a model that was prepared may be good already.
     What `watch` finds after an epoch is kept with it. After each epoch the `checkpoint` is written, from which a call
     with `resume` goes on to the same numbers as one that was never interrupted.
     """
@@ -52,10 +53,14 @@ def fit(
     else:
         shuffle = torch.Generator().manual_seed(options.seed)
         for first in learner.warm_up():
+            first.begin_epoch()
             _train_for_an_epoch(first, train, options, shuffle)
     most = 1 if learner.one_epoch else options.max_epochs
     while not stopping.over and len(epochs) < most:
         begin = time.perf_counter()
+        learner.begin_epoch()
+        if not epochs:
+            stopping.start(learner.validate(validation), learner.model)
         loss = _train_for_an_epoch(learner, train, options, generator)
         score = learner.validate(validation)
         stopping.update(score, learner.model)
@@ -86,7 +91,6 @@ def _train_for_an_epoch(
 ) -> float:
     """One pass over the training students, in batches; gives the mean of their losses."""
     device = device_of(learner.model)
-    learner.begin_epoch()
     learner.model.train()
     losses = [learner.step(batch.to(device)) for batch in train.batches(options.batch_size, generator)]
     return sum(losses) / len(losses)
