@@ -2,29 +2,25 @@
 
     python -m documents.histories
 
-It stands between two marks. Records are made by `tsdr reproduce histories --folds 5 --stop-by loss --out
+Records are made by `tsdr reproduce histories --folds 5 --stop-by loss --out
 results/histories`, on simulated logs with `--folds 3 --seeds 21`; those of the paper's window are in results.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 
-from tsdr.defaults import WINDOW, Extent
+from documents.filling import fill, judged_by_the_same_answers
+from tsdr.defaults import BACKBONE, WINDOW, Extent
 from tsdr.methods import BASELINE, COUNTS, NAIVE, TSDR, UNWEIGHTED, Method
 from tsdr.paper import BACKBONES
 from tsdr.records.changes import change, mean
 from tsdr.records.collection import on_common_folds
-from tsdr.records.folder import RecordFolder
 from tsdr.records.run import LIMIT, LogName, Record
 from tsdr.report.results.names import log_name, seeds_by_folds
 from tsdr.report.results.tables import signed
 
-ROOT = Path(__file__).parents[1]
-MARKS = ("<!-- made by documents.histories -->\n", "<!-- until here -->")
 WINDOWS: tuple[Extent, ...] = (WINDOW, 100, 200, "all")
-MODELS = (*BACKBONES, COUNTS, LIMIT)
+MODELS = (*BACKBONES, BACKBONE, COUNTS, LIMIT)
 METHODS = (NAIVE, UNWEIGHTED, TSDR, BASELINE)
 HEADER = (
     f"| log | model | method | measure | {' | '.join(map(str, WINDOWS))} | from {WINDOW} to the longest | runs |\n"
@@ -35,18 +31,15 @@ Row = tuple[str, str, Method]
 
 def main() -> None:
     """Fill the table in."""
-    document = ROOT / "docs" / "histories.md"
-    between = re.compile(f"(?<={re.escape(MARKS[0])}).*?(?={re.escape(MARKS[1])})", re.DOTALL)
-    records = [record for folder in ("results", "results/histories") for record in RecordFolder(ROOT / folder)]
-    document.write_text(between.sub(lambda _: table(records), document.read_text()))
+    fill("docs/histories.md", "documents.histories", table(judged_by_the_same_answers()))
 
 
 def table(records: Sequence[Record]) -> str:
     """A row for each log, model and method that was run with more in view than the paper has."""
     rows: dict[Row, dict[Extent, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        shown = record.backbone in MODELS and record.method in METHODS and record.size != "light" and not record.timed
-        if shown and (record.backbone == COUNTS or record.stop_by in (None, "loss")) and _judged_alike(record):
+        shown = record.backbone in MODELS and record.method in METHODS
+        if shown and (record.backbone == COUNTS or record.stop_by in (None, "loss")):
             rows[record.dataset, record.backbone, record.method][record.options["window"]].append(_by_answers(record))
     longer = {row: views for row, views in rows.items() if len(views) > 1}
     return HEADER + "".join(_row(row, longer[row]) for row in sorted(longer, key=_place))
@@ -55,11 +48,6 @@ def table(records: Sequence[Record]) -> str:
 def _place(row: Row) -> tuple[object, ...]:
     log, backbone, method = row
     return not LogName.parse(log).is_simulated, log, MODELS.index(backbone), METHODS.index(method)
-
-
-def _judged_alike(record: Record) -> bool:
-    """Whether it is judged by the answers that the paper's window has."""
-    return (record.options["window"], record.options.get("scored")) in {(WINDOW, None), *((w, 49) for w in WINDOWS)}
 
 
 def _by_answers(record: Record) -> Record:

@@ -7,7 +7,6 @@ backbone, at gamma 0.8. `gamma.png`: what tsdr-own and training on randomly expo
 every strength of selection that was run.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from documents.filling import ROOT, fill
 from documents.overview import overview, place
 from tsdr.methods import NAIVE, ORACLE, OWN, TSDR, Method
 from tsdr.paper import BACKBONES
@@ -23,23 +23,19 @@ from tsdr.records.collection import Cell, cells
 from tsdr.records.folder import RecordFolder
 from tsdr.report.plots import save
 
-ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 AT_ONE = {TSDR: ("tab:blue", "D")}
 AT_ALL = {OWN: ("tab:blue", "D"), ORACLE: ("0.5", "s")}
 METRICS = {"auc": "AUC on logged answers", "true_bce": "cross-entropy against the truth (less is better)"}
 SHOWN = "simulated-gamma0.8"
 ROWS = (("simulated-gamma0", "simplekt"), (SHOWN, "dkt"), (SHOWN, "simplekt"), ("assist17", "simplekt"))
-MARKS = ("<!-- made by documents.readme -->\n", "<!-- until here -->")
 
 
 def main() -> None:
     """Fill the rows in, and draw both figures."""
     found = cells(record for record in RecordFolder(ROOT / "results") if not record.timed)
     table = overview([cell for cell in found if (cell.dataset, cell.model.backbone) in ROWS and not _light(cell)])
-    readme = ROOT / "README.md"
-    between = re.compile(f"(?<={re.escape(MARKS[0])}).*?(?={re.escape(MARKS[1])})", re.DOTALL)
-    readme.write_text(between.sub(lambda _: table, readme.read_text()))
+    fill("README.md", "documents.readme", table)
     at_one = [cell for cell in _with(AT_ONE, found) if cell.dataset == SHOWN]
     draw_backbones(sorted(at_one, key=place), IMAGES / "backbones.png")
     draw_gammas(_with(AT_ALL, found), IMAGES / "gamma.png")

@@ -2,13 +2,11 @@
 
     python -m documents.robustness
 
-It stands between two marks. Records are made by `tsdr reproduce robustness --backbones dkt --folds 2 --seeds 21,22,23
+Records are made by `tsdr reproduce robustness --backbones dkt --folds 2 --seeds 21,22,23
 --stop-by loss --out results/robustness`.
 """
 
-import re
-from pathlib import Path
-
+from documents.filling import ROOT, fill
 from tsdr.methods import NAIVE
 from tsdr.records.changes import mean
 from tsdr.records.folder import RecordFolder
@@ -16,8 +14,6 @@ from tsdr.records.run import LogName, Record
 from tsdr.report.quality import grouped, mean_errors_of
 from tsdr.report.results.names import log_name, seeds_by_folds
 
-ROOT = Path(__file__).parents[1]
-MARKS = ("<!-- made by documents.robustness -->\n", "<!-- until here -->")
 HEADER = (
     "| log | method | propensities | imputation | runs | error of a concept's mean, logged | imputed | of that, noise "
     "| mean error | true BCE, naive | debiased |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
@@ -26,10 +22,8 @@ HEADER = (
 
 def main() -> None:
     """Fill the table in."""
-    document = ROOT / "docs" / "method.md"
-    between = re.compile(f"(?<={re.escape(MARKS[0])}).*?(?={re.escape(MARKS[1])})", re.DOTALL)
     found = table(list(RecordFolder(ROOT / "results" / "robustness")))
-    document.write_text(between.sub(lambda _: found, document.read_text()))
+    fill("docs/method.md", "documents.robustness", found)
 
 
 def table(records: list[Record]) -> str:

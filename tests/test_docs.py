@@ -38,7 +38,7 @@ def test_the_readmes_example_runs_as_it_is(
     monkeypatch.chdir(tmp_path)
     names = run_example("README.md")
     assert set(names["session"].mastery()) == {"fractions", "decimals;sums", "sums"}
-    assert len(list((tmp_path / "runs" / "compare").glob("*-dkt-*.json"))) == 10
+    assert len(list((tmp_path / "runs" / "compare").glob("*-hybrid-*.json"))) == 10
     shown = capsys.readouterr().out
     assert "naive" in shown
     assert "This log" in shown
@@ -72,7 +72,7 @@ def test_the_example_of_serving_runs_as_it_is(tmp_path: Path, monkeypatch: pytes
     frame = log.frame.with_columns(concept=log.frame["concept"].replace({first: "fractions", second: "decimals"}))
     training = TrainingOptions(max_epochs=1, device="cpu")
     model = tsdr.fit(tsdr.Log(frame), backbone="dkt", options={"d": 8}, window=10, training=training)
-    model.save(tmp_path / "models" / "dkt")
+    model.save(tmp_path / "models" / "mine")
     monkeypatch.chdir(tmp_path)
     names = run_example("docs/serving.md", log=tsdr.Log(frame))
     assert names["session"].answers == 1

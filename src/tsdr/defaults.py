@@ -4,7 +4,7 @@ from typing import Literal
 
 Extent = int | Literal["all"]  # how much of a history: the latest so many answers, or all of them
 
-BACKBONE = "simplekt"
+BACKBONE = "hybrid"
 METHOD = "tsdr"
 COMPARED = ("naive", METHOD)
 # How many of a student's answers are in view, in the paper and, unless they read whole histories, for models that are

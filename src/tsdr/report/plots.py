@@ -1,5 +1,6 @@
 """Plots, drawn to files."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -60,12 +61,14 @@ def plot_selection(simulations: Sequence[Simulation], path: Path) -> None:
 
 
 def plot_comparison(records: Sequence[Record], limit: Sequence[Record], path: Path) -> None:
-    """Draw what the log and what the truth say of each method, fold by fold, and how far it could be."""
-    methods = list(dict.fromkeys(record.method for record in records))
-    figure, panels = plt.subplots(1, 2, figsize=(10, 0.5 * len(methods) + 2), sharey=True, layout="constrained")
+    """Draw what the log and what the truth say of each model and method, fold by fold, and how far it could be."""
+    trained: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        trained[f"{record.backbone}, {record.method}"].append(record)
+    figure, panels = plt.subplots(1, 2, figsize=(10, 0.5 * len(trained) + 2), sharey=True, layout="constrained")
     for panel, (metric, title, label) in zip(panels, COMPARED, strict=True):
-        for place, method in enumerate(methods):
-            values = [record.metrics[metric] for record in records if record.method == method]
+        for place, runs in enumerate(trained.values()):
+            values = [record.metrics[metric] for record in runs]
             colour = f"C{place}"
             panel.scatter(values, [place] * len(values), s=16, color=colour, alpha=0.6)
             panel.scatter([np.mean(values)], [place], s=80, marker="D", color=colour)
@@ -80,13 +83,10 @@ def plot_comparison(records: Sequence[Record], limit: Sequence[Record], path: Pa
         panel.set_xlabel(label)
         panel.grid(axis="x", color="0.9")
         panel.set_axisbelow(True)
-    panels[0].set_yticks(range(len(methods)), list(map(str, methods)))
-    panels[0].set_ylim(len(methods) - 0.5, -0.5)
-    test = sum(record.students["test"] for record in records if record.method == methods[0])
-    figure.suptitle(
-        f"{records[0].backbone} on {records[0].dataset}, {test:,} held-out students: means (diamonds) and folds",
-        fontsize=11,
-    )
+    panels[0].set_yticks(range(len(trained)), list(trained))
+    panels[0].set_ylim(len(trained) - 0.5, -0.5)
+    test = sum(record.students["test"] for record in next(iter(trained.values())))
+    figure.suptitle(f"{records[0].dataset}, {test:,} held-out students: means (diamonds) and folds", fontsize=11)
     save(figure, path)
 
 

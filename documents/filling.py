@@ -1,0 +1,31 @@
+"""Where records lie, and how what is made of them gets into a document: between two marks."""
+
+import re
+from pathlib import Path
+
+from tsdr.defaults import WINDOW
+from tsdr.records.folder import RecordFolder
+from tsdr.records.run import Record
+
+ROOT = Path(__file__).parents[1]
+END = "<!-- until here -->"
+
+
+def fill(document: str, maker: str, text: str) -> None:
+    """Write a text between the mark of its maker, the name of a module, and the next end."""
+    path, begin = ROOT / document, f"<!-- made by {maker} -->\n"
+    before, found, rest = path.read_text().partition(begin)
+    if not found or END not in rest:
+        raise SystemExit(f"{document} has no place for it: {begin.strip()}, and {END} after it")
+    path.write_text(before + begin + text + re.split(f"(?={END})", rest, maxsplit=1)[1])
+
+
+def judged_by_the_same_answers() -> list[Record]:
+    """The records of the paper's window, and of longer ones that are judged by its answers."""
+    records = [record for folder in ("results", "results/histories") for record in RecordFolder(ROOT / folder)]
+    return [record for record in records if not record.timed and record.size != "light" and _is_judged_so(record)]
+
+
+def _is_judged_so(record: Record) -> bool:
+    window, scored = record.options["window"], record.options.get("scored")
+    return (window == WINDOW and scored is None) or scored == WINDOW - 1
