@@ -18,7 +18,7 @@ from tsdr.debias.building import network_like, new_objective
 from tsdr.debias.imputation import Imputation
 from tsdr.debias.objective import JointObjective
 from tsdr.debias.propensity import ConceptQuestions
-from tsdr.debias.stack import Unseen
+from tsdr.debias.stack import FEWEST, Unseen
 from tsdr.methods import NAIVE_OPTIONS, OBJECTIVES, DebiasOptions, options_of
 from tsdr.training.epoch import Epoch
 from tsdr.training.options import TrainingOptions
@@ -41,10 +41,10 @@ def objective(options: DebiasOptions, name: str = "simplekt", seed: int = 0) -> 
     return JointObjective(model, options, TRAINING, imputation, questions, [Unseen(held_out())])
 
 
-def held_out() -> Sequences:
+def held_out(number: int = 24) -> Sequences:
     """Students whom nothing is learned from."""
-    batch = random_batch(seed=9)
-    students = tuple(f"s{row}" for row in range(len(batch)))
+    batch = random_batch(number, seed=9)
+    students = tuple(f"s{row:02}" for row in range(number))
     vocabulary = Vocabulary(tuple(f"c{i}" for i in range(11)), tuple(f"q{i}" for i in range(13)))
     return Sequences.of_batch(batch, students, vocabulary)
 
@@ -264,6 +264,16 @@ def test_what_is_fitted_is_not_moved_and_the_stack_is_fitted_before_each_epoch()
     assert not torch.equal(second.slope, first.slope), "one of the models has learned since"
     joint.begin_epoch()
     assert joint.imputation.stack is second, "the third epoch goes on with that of the second"
+
+
+def test_what_imputes_is_left_as_it_is_where_few_students_could_target_it() -> None:
+    for number, targeted in ((FEWEST - 1, False), (FEWEST, True)):
+        joint = objective(options_of("tsdr"))
+        joint.unseen = [Unseen(held_out(number))]
+        joint.begin_epoch()
+        assert joint.imputation is not None
+        assert (joint.targeting is not None) is targeted
+        assert (joint.imputation.stack.slope.tolist() != [1.0]) is targeted
 
 
 def test_the_weights_of_targeting_are_those_of_exposure() -> None:

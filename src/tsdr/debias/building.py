@@ -16,14 +16,14 @@ from tsdr.debias.fitted import FittedObjective
 from tsdr.debias.imputation import Imputation, without_questions
 from tsdr.debias.objective import JointObjective
 from tsdr.debias.propensity import ConceptQuestions
-from tsdr.debias.stack import Unseen
+from tsdr.debias.stack import FEWEST, Unseen
 from tsdr.errors import InputError
 from tsdr.folds import Folds
 from tsdr.methods import COUNTS, NAIVE_OPTIONS, DebiasOptions
 from tsdr.sequences import Batch, Sequences
 from tsdr.training.options import TrainingOptions
 
-CROSS_FITS, FEWEST_TO_CROSS_FIT = 5, 50
+CROSS_FITS = 5
 
 
 def new_model(
@@ -100,7 +100,7 @@ def new_objective(
     """A fresh model, prepared on the training split, and the objective to train it by.
 
     A targeted imputation goes by the answers of students that are `held_out` of training and, where it is by `counts`
-    alone, of the training students, too, by fits without them.
+    alone, of the training students, too, by fits without them; where these are too few, it is left as it is.
     """
     if debias.propensities != "estimated" and train.answers.exposure is None:
         raise InputError(f"propensities={debias.propensities} takes a simulated log: of no other are they known")
@@ -112,7 +112,7 @@ def new_objective(
     if debias.imputing:
         imputation = new_imputation(backbone, model, train, training, debias)
         unseen = [] if held_out is None else [Unseen(held_out)]
-        if debias.targeted and debias.imputation == "counts" and len(set(train.student)) >= FEWEST_TO_CROSS_FIT:
+        if debias.targeted and debias.imputation == "counts" and len(set(train.student)) >= FEWEST:
             unseen.append(cross_fitted(train, training, debias))
     questions = ConceptQuestions(train.answers, model.n_concepts, model.n_questions)
     return JointObjective(model, debias, training, imputation, questions, unseen)

@@ -26,7 +26,7 @@ from tsdr.debias.cells import draw_cells
 from tsdr.debias.imputation import Imputation, imputation_losses, imputed_error
 from tsdr.debias.propensity import ConceptQuestions, Propensity
 from tsdr.debias.smoothness import smoothness
-from tsdr.debias.stack import Stack, Targeting, Unseen
+from tsdr.debias.stack import FEWEST, Stack, Targeting, Unseen
 from tsdr.debias.weights import clipped_ratio, density_ratio
 from tsdr.devices import device_of
 from tsdr.errors import InputError
@@ -113,9 +113,13 @@ class JointObjective(AnswerLearner):
 
     @torch.no_grad()
     def begin_epoch(self) -> None:
-        """Target the imputation anew before epochs 1, 2, 4, 8 and so on: weights and models have learned since."""
+        """Target the imputation anew before epochs 1, 2, 4, 8 and so on: weights and models have learned since.
+
+        Where there are few students to do it by, what imputes is better left as it is.
+        """
         self.epoch += 1
-        if self.imputation is None or not self.options.targeted or self.epoch & (self.epoch - 1):
+        enough = sum(len(unseen.sequences.students()) for unseen in self.unseen) >= FEWEST
+        if self.imputation is None or not self.options.targeted or not enough or self.epoch & (self.epoch - 1):
             return
         self.model.eval()
         rows: list[tuple[Tensor, ...]] = []

@@ -19,6 +19,7 @@ from torch import Tensor
 from tsdr.backbones.logistic import EXACTLY, Term, fit_logistic
 from tsdr.sequences import Sequences
 
+FEWEST = 20  # students to target by: fewer tell more of themselves than of what imputes
 HARDLY = 1e-4  # so that what nothing tells, as of answers that are all right, stays finite
 
 
