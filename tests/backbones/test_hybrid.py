@@ -12,8 +12,9 @@ from tsdr.backbones.hybrid import OFTEN, Hybrid
 from tsdr.backbones.predicting import predict
 from tsdr.debias.building import new_objective
 from tsdr.methods import NAIVE_OPTIONS
-from tsdr.metrics import auc
+from tsdr.metrics import auc, log_loss
 from tsdr.training.options import TrainingOptions
+from tsdr.training.trainer import fit
 
 
 def simulated(students: int = 80, window: int = 20) -> Sequences:
@@ -112,3 +113,40 @@ def test_it_finds_what_counts_cannot_see() -> None:
     found = [auc(model.predict_log(log)["success"].to_numpy(), correct) for model in (by_counts, by_hybrid)]
     assert found[0] < 0.85
     assert found[1] > 0.95
+
+
+def test_of_what_it_adds_the_share_is_kept_that_holds_for_others() -> None:
+    """Against a fine grid of shares; what is nonsense is left out, and what says too little is kept whole."""
+    sequences = simulated(200)
+    model = with_something_to_say(built("hybrid", sequences))
+    kept, best = [], []
+    for strength in (0.05, 1.0):
+        with torch.no_grad():
+            for weights in model.shared.parameters():
+                weights.fill_(strength)
+            model.shared.bias.fill_(-strength)
+        model.settle(sequences)
+        kept.append(float(model.holds))
+        losses = []
+        for share in np.linspace(0, 1, 51):
+            model.holds.fill_(share)
+            found = predict(model, sequences)
+            losses.append(log_loss(found.success, found.correct))
+        best.append(int(np.argmin(losses)) / 50)
+    np.testing.assert_allclose(kept, best, atol=0.021)
+    assert kept[0] != kept[1]
+
+
+def test_training_ends_with_it() -> None:
+    sequences = simulated(200)
+    train, validation = sequences.select(sequences.student[:150]), sequences.select(sequences.student[150:])
+    training = TrainingOptions(device="cpu", seed=1, max_epochs=6, learning_rate=0.02)
+    objective = new_objective("hybrid", train, {"d": 16, "dropout": 0.0}, training, NAIVE_OPTIONS)
+    assert isinstance(objective.model, Hybrid)
+    objective.model.holds.fill_(0.5)
+    fit(objective, train, validation, training)
+    assert float(objective.model.holds) != 0.5
+    settled = predict(objective.model, validation)
+    objective.model.holds.fill_(1)
+    whole = predict(objective.model, validation)
+    assert log_loss(settled.success, settled.correct) <= log_loss(whole.success, whole.correct)

@@ -106,6 +106,9 @@ class Backbone(nn.Module, ABC, Generic[History]):
     def prepare(self, train: Sequences) -> None:
         """Take statistics of the training split into buffers, where the model needs any."""
 
+    def settle(self, validation: Sequences) -> None:
+        """Once it is trained, take from students whom it did not learn from what the model needs of them, if any."""
+
     def answer(
         self, history: History, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
     ) -> Tensor:

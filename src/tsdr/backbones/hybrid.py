@@ -10,10 +10,12 @@ from tsdr.backbones.contract import Backbone, register_backbone
 from tsdr.backbones.counts import Counts, CountsHistory
 from tsdr.backbones.dropout import Dropout
 from tsdr.backbones.recurrent import States, at_steps, begun, end_of, ended_with, run_on, step_on
+from tsdr.backbones.scored import logits_of_scored
 from tsdr.sequences import Batch, Sequences
 
 OF_QUESTION = 16  # numbers that are learned of a question
 OFTEN = 20  # answers in the training split from which on any are
+HALVINGS = 30  # of the range in which the share that holds is sought
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,13 @@ class Hybrid(Backbone[HybridHistory]):
     h · (u + v_c) + V h · x_q: h is the state of an LSTM over what was answered, how, and how surprising that was to
     `counts`; u, v_c and x_q, shared and of concept and question, are nought at the start. A question that the training
     split has few answers to has no x_q, which would be learned by heart. A target without a question has the mean
-    success over the concept's questions, as in `counts`.
+    success over the concept's questions, as in `counts`. Of what the network adds, the share is kept that holds for
+    students whom it did not learn from: it would say too much of others.
     """
 
     linear = True
     often: Tensor
+    holds: Tensor
 
     def __init__(
         self, n_concepts: int, n_questions: int, *, d: int = 64, dropout: float = 0.3, shrinkage: float = 1e-3
@@ -59,6 +63,7 @@ class Hybrid(Backbone[HybridHistory]):
             for weights in (self.question.weight, self.of_concept.weight, *self.shared.parameters()):
                 weights.zero_()
         self.register_buffer("often", torch.arange(n_questions + 1) < n_questions)
+        self.register_buffer("holds", torch.ones(()))
 
     @torch.no_grad()
     def prepare(self, train: Sequences) -> None:
@@ -67,6 +72,19 @@ class Hybrid(Backbone[HybridHistory]):
         question = train.answers.question
         times = torch.bincount(question[question >= 0], minlength=self.n_questions + 1)
         self.often.copy_(times >= OFTEN)
+
+    @torch.no_grad()
+    def settle(self, validation: Sequences) -> None:
+        """The share of what the network adds that fits these answers best, none of it at the least and all at most."""
+        self.holds.fill_(1)
+        of_counts, of_all = (logits_of_scored(model, validation).double() for model in (self.base, self))
+        added, correct = of_all - of_counts, validation.answers.correct[validation.scored]
+        least, most = 0.0, 1.0
+        for _ in range(HALVINGS):
+            middle = (least + most) / 2
+            too_much = (added * ((of_counts + middle * added).sigmoid() - correct)).sum() > 0
+            least, most = (least, middle) if too_much else (middle, most)
+        self.holds.fill_(most)
 
     def encode(self, batch: Batch) -> HybridHistory:
         """One pass of the counts and of the LSTM over the answers."""
@@ -148,8 +166,9 @@ class Hybrid(Backbone[HybridHistory]):
         """What the state [B, M, d] adds to the logit of concepts [B, M, K], and to that of their questions."""
         of_concept = self.shared(state) + torch.einsum("bmd,bmkd->bmk", state, self.of_concept(concept))
         if question is None:
-            return of_concept, torch.zeros_like(of_concept)
-        return of_concept, torch.einsum("bmd,bmkd->bmk", self.of_question(state), self._of(question))
+            return self.holds * of_concept, torch.zeros_like(of_concept)
+        of_question = torch.einsum("bmd,bmkd->bmk", self.of_question(state), self._of(question))
+        return self.holds * of_concept, self.holds * of_question
 
     def _of(self, question: Tensor) -> Tensor:
         """What is learned of questions: x_q [..., 16], nought where there is none."""

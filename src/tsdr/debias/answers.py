@@ -38,6 +38,10 @@ class AnswerLearner(Learner):
         """What is minimised beside the log loss of logged answers."""
         return 0.0
 
+    def settle(self, validation: Sequences) -> None:
+        """What the backbone takes from students whom it did not learn from."""
+        self.model.settle(validation)
+
     def check(self, train: Sequences, validation: Sequences) -> None:
         """There must be an AUC to stop by."""
         super().check(train, validation)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tsdr.backbones.contract import AnyBackbone, Reader, build_backbone, check_window
-from tsdr.backbones.predicting import BATCH, of_scored
+from tsdr.backbones.scored import BATCH, of_scored
 from tsdr.debias.answers import AnswerLearner
 from tsdr.debias.crippled import CrippledImputation, shuffled
 from tsdr.debias.fitted import FittedObjective

@@ -20,7 +20,7 @@ from torch.nn import Parameter
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tsdr.backbones.contract import AnyBackbone, Reader
-from tsdr.backbones.predicting import BATCH
+from tsdr.backbones.scored import BATCH
 from tsdr.debias.answers import AnswerLearner
 from tsdr.debias.cells import draw_cells
 from tsdr.debias.imputation import Imputation, imputation_losses, imputed_error

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tsdr.backbones.contract import AnyBackbone, Reader
-from tsdr.backbones.predicting import of_scored
+from tsdr.backbones.scored import of_scored
 from tsdr.debias.building import new_objective
 from tsdr.debias.imputation import imputed_error, without_questions
 from tsdr.debias.propensity import ConceptQuestions

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tsdr.backbones.predicting import of_scored
+from tsdr.backbones.scored import of_scored
 from tsdr.devices import device_of
 from tsdr.resampling import Array
 from tsdr.sequences import Batch, Sequences

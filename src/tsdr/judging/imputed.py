@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from tsdr.backbones.contract import Reader
-from tsdr.backbones.predicting import of_scored
+from tsdr.backbones.scored import of_scored
 from tsdr.debias.objective import JointObjective
 from tsdr.debias.stack import Stack
 from tsdr.devices import device_of

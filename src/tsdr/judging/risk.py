@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tsdr.backbones.contract import AnyBackbone, Reader
-from tsdr.backbones.predicting import of_scored
+from tsdr.backbones.scored import of_scored
 from tsdr.devices import device_of
 from tsdr.metrics import Predictions, auc, auc_influence, short
 from tsdr.resampling import Array

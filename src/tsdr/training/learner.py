@@ -59,6 +59,9 @@ class Learner(ABC):
     def begin_epoch(self) -> None:  # noqa: B027  (most have nothing to do)
         """Whatever is done before each pass over the training students."""
 
+    def settle(self, validation: Sequences) -> None:  # noqa: B027  (nor here)
+        """Whatever is done with the best weights once they are found."""
+
     def update(self, name: str, loss: Tensor) -> None:
         """One step of an optimiser down the gradient of a loss."""
         optimiser = self.optimisers[name]

@@ -83,6 +83,7 @@ def fit(
         on_epoch(epochs[-1])
     learner.model.load_state_dict(stopping.best_weights)
     learner.model.eval()
+    learner.settle(validation)
     return epochs
 
 
