@@ -6,12 +6,13 @@ A model is shown with the latest 50 answers in view, as the paper has it, and wi
 stopped by its loss, or by AUC where that is all there is.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from documents.filling import fill, judged_by_the_same_answers
 from tsdr.defaults import BACKBONE, WINDOW
-from tsdr.methods import COUNTS, NAIVE, TSDR, Method
+from tsdr.methods import COUNTS, NAIVE, TSDR
 from tsdr.paper import BACKBONES
 from tsdr.records.changes import mean
 from tsdr.records.collection import on_common_folds
@@ -20,6 +21,7 @@ from tsdr.report.results.names import log_name
 
 MODELS = (BACKBONE, COUNTS, *BACKBONES)
 LOGS, SELECTED = ("assist17", "algebra05"), "simulated-gamma0.8"
+ALL = (*LOGS, SELECTED)
 
 
 def main() -> None:
@@ -30,27 +32,38 @@ def main() -> None:
 def table(records: Sequence[Record]) -> str:
     """A row for each model and method, in the paper's view and in the longest."""
     logs = [f"AUC, {log_name(LogName.parse(log))}" for log in LOGS]
-    columns = ["model", "method", "in view", *logs, "true BCE above the best possible", "training, a fold"]
+    columns = ["model", "method", *logs, "true BCE above the best possible", "training, a fold"]
     lines = [columns, ["---"] * len(columns)]
     for model in MODELS:
         for method in (NAIVE, TSDR):
-            of_model = [record for record in records if (record.backbone, record.method) == (model, method)]
-            views = {str(record.options["window"]) for record in of_model if record.dataset in LOGS}
-            longest = max(views - {str(WINDOW)}, key=lambda view: (view == "all", len(view), view), default=None)
-            lines += [_row(model, method, view, of_model, records) for view in (str(WINDOW), longest) if view in views]
+            runs = [record for record in records if (record.backbone, record.method) == (model, method)]
+            for longest in (False, True):
+                of_log = {log: _in_view([run for run in runs if run.dataset == log], longest) for log in ALL}
+                if any(of_log[log] for log in LOGS):
+                    lines.append([f"`{model}`", str(method), *_cells(of_log, records)])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _row(model: str, method: Method, view: str, of_model: Sequence[Record], records: Sequence[Record]) -> list[str]:
-    seen = [record for record in of_model if str(record.options["window"]) == view]
-    runs = {log: _stopped_alike([record for record in seen if record.dataset == log]) for log in (*LOGS, SELECTED)}
-    aucs = [f"{mean(runs[log], 'auc'):.4f} ({len(runs[log])})" if runs[log] else "–" for log in LOGS]
-    limit = [record for record in records if record.backbone == LIMIT and record.dataset == SELECTED]
-    above, best = on_common_folds([runs[SELECTED], [one for one in limit if str(one.options["window"]) == view]])
-    distance = f"{mean(above, 'true_bce') - mean(best, 'true_bce'):.4f} ({len(above)})" if above else "–"
-    seconds = [record.seconds for record in runs[LOGS[0]]]
-    time = f"{median(seconds):.0f} s" if seconds else "–"
-    return [f"`{model}`", str(method), view, *aucs, distance, time]
+def _cells(of_log: Mapping[str, Sequence[Record]], records: Sequence[Record]) -> list[str]:
+    aucs = [f"{mean(of_log[log], 'auc'):.4f} {_basis(of_log[log])}" if of_log[log] else "–" for log in LOGS]
+    window = of_log[SELECTED][0].options["window"] if of_log[SELECTED] else None
+    limit = [run for run in records if (run.backbone, run.dataset, run.options["window"]) == (LIMIT, SELECTED, window)]
+    above, best = on_common_folds([of_log[SELECTED], limit])
+    distance = f"{mean(above, 'true_bce') - mean(best, 'true_bce'):.4f} {_basis(above)}" if above else "–"
+    seconds = [record.seconds for record in of_log[LOGS[0]]]
+    return [*aucs, distance, f"{median(seconds):.0f} s" if seconds else "–"]
+
+
+def _basis(runs: Sequence[Record]) -> str:
+    """What was in view, and the number of runs."""
+    return f"({runs[0].options['window']}; {len(runs)})"
+
+
+def _in_view(runs: Sequence[Record], longest: bool) -> list[Record]:
+    """Those in the paper's view, or those with the most in view, if that is more."""
+    views = {run.options["window"] for run in runs} - {WINDOW}
+    view = max(views, key=lambda extent: math.inf if extent == "all" else extent, default=None) if longest else WINDOW
+    return _stopped_alike([run for run in runs if run.options["window"] == view])
 
 
 def _stopped_alike(runs: Sequence[Record]) -> list[Record]:

@@ -48,7 +48,7 @@ def behind_counts(records: Iterable[Record]) -> list[str]:
             continue
         for metric, what in (("auc", "AUC on logged answers"), ("true_bce", "cross-entropy against the truth")):
             found = change(simple, common, metric)
-            if found is not None and found.gain < 0:
+            if found is not None and round(found.gain, 4) < 0:  # as it is shown
                 told.append(
                     f"On {log}, {backbone} by {method} is behind the logistic model `{COUNTS}`: {what} "
                     f"{found.after:.4f}, and {found.before:.4f} by {COUNTS}, on the same {len(common)} folds."
