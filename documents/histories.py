@@ -41,7 +41,7 @@ def table(records: Sequence[Record]) -> str:
         shown = record.backbone in MODELS and record.method in METHODS
         if shown and (record.backbone == COUNTS or record.stop_by in (None, "loss")):
             rows[record.dataset, record.backbone, record.method][record.options["window"]].append(_by_answers(record))
-    longer = {row: views for row, views in rows.items() if len(views) > 1}
+    longer = {row: views for row, views in rows.items() if set(views) - {WINDOW}}
     return HEADER + "".join(_row(row, longer[row]) for row in sorted(longer, key=_place))
 
 

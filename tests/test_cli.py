@@ -424,7 +424,7 @@ def test_the_installed_command_runs_the_demo_and_leaves_a_log_records_and_pictur
     for picture in ("selection.png", "comparison.png"):
         assert (tmp_path / "demo" / picture).stat().st_size > 10_000
     methods = {json.loads(path.read_text())["method"] for path in (tmp_path / "demo" / "records").glob("*.json")}
-    assert methods == {"baseline", "naive", "tsdr", "random-exposure"}
+    assert methods == {"baseline", "naive", "tsdr"}
     assert "to the best possible predictor" in run.stdout
     assert (tmp_path / "demo" / "log" / "truth.npz").exists()
     assert "skipped offers" in run.stdout

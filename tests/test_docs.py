@@ -33,7 +33,7 @@ def test_the_readmes_example_runs_as_it_is(
 ) -> None:
     skills = ("fractions", "decimals;sums", "sums")
     drawn = random.Random(1)
-    rows = [f"u{s},{drawn.choice(skills)},{int(drawn.random() < 0.6)}" for s in range(50) for _ in range(15)]
+    rows = [f"u{s},{drawn.choice(skills)},{int(drawn.random() < 0.6)}" for s in range(40) for _ in range(8)]
     (tmp_path / "answers.csv").write_text("user_id,skills,score\n" + "\n".join(rows))
     monkeypatch.chdir(tmp_path)
     names = run_example("README.md")

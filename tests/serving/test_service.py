@@ -15,7 +15,7 @@ from served import random_bundle
 from tsdr.models.model import Model
 from tsdr.serving.store import Store
 
-KILLS, WRITERS, STUDENTS = 5, 4, 3
+KILLS, WRITERS, STUDENTS = 3, 4, 3
 
 
 class Writer(threading.Thread):

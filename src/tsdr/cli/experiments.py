@@ -118,7 +118,7 @@ def report_command(
 @commands.command("demo", rich_help_panel=PANEL)
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder for what the demo makes.")] = Path("runs/demo"),
-    students: Annotated[int, typer.Option(min=50, help="How many to simulate; fewer take less time.")] = 1000,
+    students: Annotated[int, typer.Option(min=50, help="How many to simulate; fewer take less time.")] = 800,
 ) -> None:
     """Run the main job on a built-in simulated log: what is lost by learning from it plainly, and what is won back."""
     with serving_installed():
