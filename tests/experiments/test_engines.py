@@ -135,7 +135,7 @@ from tsdr.experiments.grid import run_grid
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    slow = [Slow(job.experiment, job.fold_run) for job in jobs(folder, ("naive", "tsdr"), folds=3)]
+    slow = [Slow(job.experiment, job.fold_run) for job in jobs(folder, ("naive", "tsdr-own"), folds=3)]
     run_grid(slow, RecordFolder(folder), Processes(2))
 """
 
@@ -154,7 +154,7 @@ def test_a_grid_killed_three_times_ends_with_every_record_once(tmp_path: Path) -
     for _ in range(3):
         _start_and_kill(command, environment, folder, moment.random())
     subprocess.run(command, check=True, env=environment)
-    whole = jobs(tmp_path / "whole", ("naive", "tsdr"), folds=3)
+    whole = jobs(tmp_path / "whole", ("naive", "tsdr-own"), folds=3)
     expected = {job.name: numbers(job.compute()) for job in whole}
     found = {record.file_name(): numbers(record) for record in RecordFolder(folder)}
     assert found == expected
