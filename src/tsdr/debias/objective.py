@@ -118,8 +118,9 @@ class JointObjective(AnswerLearner):
         Where there are few students to do it by, what imputes is better left as it is.
         """
         self.epoch += 1
-        enough = sum(len(unseen.sequences.students()) for unseen in self.unseen) >= FEWEST
-        if self.imputation is None or not self.options.targeted or not enough or self.epoch & (self.epoch - 1):
+        if self.imputation is None or not self.options.targeted or self.epoch & (self.epoch - 1):
+            return
+        if sum(len(unseen.sequences.students()) for unseen in self.unseen) < FEWEST:
             return
         self.model.eval()
         rows: list[tuple[Tensor, ...]] = []
