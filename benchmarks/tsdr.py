@@ -59,7 +59,7 @@ def objective(name: str, concepts: int, method: str, changes: dict[str, Any]) ->
         fitted = [build_backbone("counts", n_concepts=concepts, n_questions=QUESTIONS)] if by_counts else []
         learned = None if options.imputation == "counts" else network_like(name, model, light=options.light_imputation)
         imputation = Imputation(fitted, learned)
-    questions = ConceptQuestions(random_batch(STUDENTS, concepts, QUESTIONS).answers(), concepts, QUESTIONS)
+    questions = ConceptQuestions(random_batch(STUDENTS, concepts, QUESTIONS).events(), concepts, QUESTIONS)
     return JointObjective(model.train(), options, training, imputation, questions)
 
 

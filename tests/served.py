@@ -28,12 +28,17 @@ def random_bundle(name: str = "dkt", window: Extent = 8, vocabulary: Vocabulary 
     return Bundle(model, name, model.options, vocabulary, window, {})
 
 
-def random_model(name: str = "dkt", window: Extent = 8) -> Model:
-    return Model(random_bundle(name, window))
+def random_model(name: str = "dkt", window: Extent = 8, **options: Any) -> Model:
+    return Model(random_bundle(name, window, **options))
 
 
-def random_log(students: int = 5, most: int = 30, seed: int = 0, concepts: int = 11, questions: int = 13) -> Log:
-    """Students with one answer, with as many as a window, and with more; questions beyond 13 are not known."""
+def random_log(
+    students: int = 5, most: int = 30, seed: int = 0, concepts: int = 11, questions: int = 13, skips: float = 0
+) -> Log:
+    """Students with one answer, with as many as a window, and with more; questions beyond 13 are not known.
+
+    A share of the rows are offers that were skipped.
+    """
     drawn = np.random.default_rng(seed)
     counts = [1, 8, most, *drawn.integers(2, most, students)][:students]
     rows = [
@@ -42,4 +47,8 @@ def random_log(students: int = 5, most: int = 30, seed: int = 0, concepts: int =
         for _ in range(count)
     ]
     columns = ["student", "question", "concept", "correct"]
-    return Log(pl.DataFrame([(*row[:3], int(row[3])) for row in rows], schema=columns, orient="row"))
+    table = pl.DataFrame([(*row[:3], int(row[3])) for row in rows], schema=columns, orient="row")
+    if not skips:
+        return Log(table)
+    skipped = pl.Series("skipped", drawn.random(len(rows)) < skips)
+    return Log(table.with_columns(skipped, correct=pl.when(~skipped).then("correct")))

@@ -69,7 +69,7 @@ def test_every_answer_that_counts_is_scored_once_with_half_a_window_before_it(
             found.append(int(batch.place[row, step]))  # type: ignore[index]
     assert sorted(found) == sequences.scored.tolist()
     latest = [(i, at) for i, n in enumerate(lengths) for at in range(1, n) if scored == "all" or at >= n - scored]
-    student = [int(sequences.student[row][1:]) for row in sequences.row_of_answers().tolist()]
+    student = [int(sequences.student[row][1:]) for row in sequences.row_of_events().tolist()]
     assert [(student[place], int(sequences.position[place])) for place in sequences.scored.tolist()] == latest
     rows = sequences.rows
     for begin, length, context in zip(rows.begin.tolist(), rows.length.tolist(), rows.context.tolist(), strict=True):
@@ -89,7 +89,7 @@ def test_long_histories_come_in_stretches_of_rows_alike_in_length() -> None:
     for batch in sequences.batches(2, torch.Generator().manual_seed(1)):
         assert batch.place is not None
         assert batch.mask.shape[1] <= 200
-        rows = sequences.row_of_answers()[batch.place[:, 0]].tolist()
+        rows = sequences.row_of_events()[batch.place[:, 0]].tolist()
         assert batch.after is None or [before[i] for i in batch.after.tolist()] == rows
         for row, place, mask in zip(rows, batch.place, batch.mask, strict=True):
             read.setdefault(row, []).extend(place[mask].tolist())

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from tsdr.backbones.contract import usual_window
-from tsdr.defaults import BACKBONE, COMPARED, FOLDS, MINIMUM, Extent
+from tsdr.backbones.contract import skips_are_read, usual_window
+from tsdr.defaults import BACKBONE, COMPARED, FOLDS, MINIMUM, Extent, Skips
 from tsdr.experiments.engines import Engine, Failure, InProcess, Job
 from tsdr.experiments.grid import each_once, run_grid
 from tsdr.judging.experiment import Experiment, View, plan_baselines, plan_folds
@@ -43,6 +43,7 @@ def compare(
     window: Extent | None = None,
     scored: Extent | None = None,
     learned: Extent | None = None,
+    skips: Skips | None = None,
     minimum: int = MINIMUM,
     training: TrainingOptions | None = None,
     watch_bound: bool = False,
@@ -55,20 +56,23 @@ def compare(
 
     A `window` of a student's answers is in view before each, as `fit` has it, unless it is said; the latest `scored` of
     a student are what is judged by, and the latest `learned` what is learned from: otherwise as many as one window has.
-    Every fold leaves a record in the folder `out`, and one that has a record is not run again. `name` is what records
-    call the log. Beside the methods stand baselines: means, the logistic model `counts` and, for a simulated log, the
-    best possible predictor. With a `console`, training shows how it comes along.
+    Offers that were skipped are read, if the log has any and the backbone can; of a simulated log, if they are asked
+    for. Every fold leaves a record in the folder `out`, and one that has a record is not run again. `name` is what
+    records call the log. Beside the methods stand baselines: means, the logistic model `counts` and, for a simulated
+    log, the best possible predictor. With a `console`, training shows how it comes along.
     """
     how = training or TrainingOptions()
     known = log if isinstance(log, Simulation) else None
+    told = log if isinstance(log, Log) else log.offers() if skips == "read" else log.log
+    read = skips_are_read(backbone, told.skipped_offers, skips)
     tested = Experiment.of_log(
         name or ("log" if known is None else str(LogName.simulated(known.options["gamma"]))),
-        log if isinstance(log, Log) else log.log,
+        told,
         RecordFolder(Path(out)),
         simulation=known,
         folds=folds,
         seed=how.seed,
-        view=View(window or usual_window(backbone), scored, learned),
+        view=View(window or usual_window(backbone), scored, learned, read),
         minimum=minimum,
     )
     planned = plan_baselines(tested, how)

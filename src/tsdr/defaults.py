@@ -3,6 +3,7 @@
 from typing import Literal
 
 Extent = int | Literal["all"]  # how much of a history: the latest so many answers, or all of them
+Skips = Literal["read", "ignore"]  # what is done about offers that were shown and not answered
 
 BACKBONE = "hybrid"
 METHOD = "tsdr"

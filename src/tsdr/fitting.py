@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tsdr.backbones.contract import usual_window
+from tsdr.backbones.contract import skips_are_read, usual_window
 from tsdr.debias.building import new_objective
-from tsdr.defaults import BACKBONE, METHOD, MINIMUM, VALIDATION, Extent
+from tsdr.defaults import BACKBONE, METHOD, MINIMUM, VALIDATION, Extent, Skips
 from tsdr.folds import Split
 from tsdr.log import Log
 from tsdr.methods import Method
@@ -26,6 +26,7 @@ def fit(
     options: Mapping[str, Any] | None = None,
     window: Extent | None = None,
     learned: Extent | None = None,
+    skips: Skips | None = None,
     minimum: int = MINIMUM,
     validation: float = VALIDATION,
     training: TrainingOptions | None = None,
@@ -36,14 +37,16 @@ def fit(
     """Train a backbone on all students of a log but a validation share, drawn by the seed, which stops the training.
 
     A `window` of a student's answers is in view before each, or all of them, as is usual for backbones that can read
-    them; the latest `learned` of each student are learned from: unless it is said, as many as one window has. `options`
-    are the backbone's own. Of what the method trains, only the backbone is kept. With `resume`, it goes on from the
-    `checkpoint` of a training that was interrupted.
+    them; the latest `learned` of each student are learned from: unless it is said, as many as one window has. Offers
+    that were skipped are read, if the log has any and the backbone can. `options` are the backbone's own. Of what the
+    method trains, only the backbone is kept. With `resume`, it goes on from the `checkpoint` of a training that was
+    interrupted.
     """
     how = training or TrainingOptions()
     debias = (Method.parse(method) if isinstance(method, str) else method).options()
     window = window or usual_window(backbone)
-    sequences = Sequences.from_log(log, window=window, scored=learned, minimum=minimum)
+    read = skips_are_read(backbone, log.skipped_offers, skips)
+    sequences = Sequences.from_log(log, window=window, scored=learned, minimum=minimum, skips=read)
     split = Split.hold_out(sequences.student, validation, seed=how.seed)
     train, held_out = sequences.select(split.train), sequences.select(split.validation)
     objective = new_objective(backbone, train, options or {}, how, debias, held_out)

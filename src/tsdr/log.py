@@ -83,6 +83,11 @@ class Log:
             self.frame.write_parquet(temporary)
 
 
+def with_skipped(answers: Log, skipped: Log) -> Log:
+    """The log of both answers and the offers that were skipped between them, by their times."""
+    return Log(pl.concat([answers.frame.with_columns(skipped=pl.lit(False)), skipped.frame]))
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """The names behind the dense integers that a model sees: id i of a concept is `concepts[i]`."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, validate_call
 
 from tsdr.errors import InputError
-from tsdr.log import Log
+from tsdr.log import Log, with_skipped
 from tsdr.simulator import Floats, Probability, skip_probability
 
 _NEWTON_ROUNDS = 1000
@@ -31,6 +31,10 @@ class MaskedResponses:
     student: tuple[str, ...]
     question: tuple[str, ...]
     concept: tuple[str, ...]
+
+    def offers(self) -> Log:
+        """Answers and skipped offers in one log, as a platform that records both would have it."""
+        return with_skipped(self.log, self.skipped)
 
     def truth(self) -> "AnswerTruth":
         """What every student knows of every concept, just before each answer of the log.

@@ -26,7 +26,7 @@ class Predictions:
     @classmethod
     def scored(cls, success: Array, sequences: "Sequences") -> "Predictions":
         """Predictions of the scored answers of sequences."""
-        correct = sequences.answers.correct[sequences.scored].numpy()
+        correct = sequences.events.correct[sequences.scored].numpy()
         return cls(success, correct, sequences.student_of_scored().numpy())
 
 

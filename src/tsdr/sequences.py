@@ -18,19 +18,20 @@ from tsdr.errors import InputError
 from tsdr.log import Log, Unknown, Vocabulary
 
 UNKNOWN_QUESTION = -1
+SKIPPED = 2  # the response to an offer that was turned down, beside 0 and 1, wrong and right
 STRETCH = 200  # steps that a batch has at most, where rows are longer: they go on in the next one
 JITTER = 0.1  # rows of so much the same length are taken for alike, so that they meet others in every epoch
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Answers one after the other, [answers] each; a student's are together, the oldest first.
+class Events:
+    """Answers and, where they are read, skipped offers, one after the other, [events] each; a student's are together.
 
-    `concept`, `question` and `response` are what a model reads of an interaction once it is past; `correct` is its
-    label, which no model reads. A `question` of -1 is one that the vocabulary does not know: it counts as a question of
-    average difficulty. Labels are of the logged question or, with a `target`, of that concept at no question.
-    `exposure` is how likely what was logged was to be, relative to an even choice of concept and of question within it,
-    where that is known.
+    `concept`, `question` and `response` are what a model reads of an event once it is past; `correct` is the label of
+    an answer, which no model reads, and nothing of an offer that was skipped. A `question` of -1 is one that the
+    vocabulary does not know: it counts as a question of average difficulty. Labels are of the logged question or, with
+    a `target`, of that concept at no question. `exposure` is how likely what was logged was to be, relative to an even
+    choice of concept and of question within it, where that is known.
     """
 
     concept: Tensor
@@ -43,6 +44,14 @@ class Answers:
     def __len__(self) -> int:
         return len(self.concept)
 
+    @property
+    def answered(self) -> Tensor:
+        """Which of them are answers."""
+        return self.response != SKIPPED
+
+    def __getitem__(self, chosen: Tensor) -> "Events":
+        return Events(**{name: column[chosen] for name, column in self.columns().items()})
+
     def columns(self) -> dict[str, Tensor]:
         """What there is of it, by name."""
         every = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -51,10 +60,10 @@ class Answers:
 
 @dataclass(frozen=True)
 class Batch:
-    """Interactions of several students, right-padded: [batch, steps] each, and otherwise as `Answers` has them.
+    """Interactions of several students, right-padded: [batch, steps] each, and otherwise as `Events` has them.
 
     `mask` is true at real interactions, and `scored` at those whose label losses and metrics count. `place` says which
-    of all answers of its sequences a step is. A long history comes in several batches, one after the other: `after`
+    of all events of its sequences a step is. A long history comes in several batches, one after the other: `after`
     [batch] are then the rows of the batch before which these go on from.
     """
 
@@ -79,11 +88,11 @@ class Batch:
     def __len__(self) -> int:
         return self.mask.shape[0]
 
-    def answers(self) -> Answers:
+    def events(self) -> Events:
         """Its real interactions, one after the other."""
-        names = (field.name for field in fields(Answers))
+        names = (field.name for field in fields(Events))
         columns = {name: column for name in names if (column := getattr(self, name)) is not None}
-        return Answers(**{name: column[self.mask] for name, column in columns.items()})
+        return Events(**{name: column[self.mask] for name, column in columns.items()})
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Self:
         """The batch with a function applied to each of its tensors."""
@@ -107,9 +116,9 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Rows:
-    """Stretches of answers that are read one at a time: where each begins, how long it is, and how much is `context`.
+    """Stretches of events that are read one at a time: where each begins, how long it is, and how much is `context`.
 
-    The context, a step at least, is read and not scored.
+    The context, an answer at least, is read and not scored.
     """
 
     begin: Tensor
@@ -150,6 +159,21 @@ class Rows:
         begin = begin + (answers.cumsum() - answers)[owner]
         return cls(*map(torch.from_numpy, (begin, length, context))), torch.from_numpy(owner)
 
+    def among(self, answered: Tensor) -> "Rows":
+        """Rows of answers as rows of events, of which so many are answers, each student's last one among them.
+
+        A row has what was skipped since the answer before its first one.
+
+        >>> rows = Rows(torch.tensor([0, 2]), torch.tensor([2, 1]), torch.tensor([1, 1]))
+        >>> rows.among(torch.tensor([False, True, False, True, False, True]))
+        Rows(begin=tensor([0, 4]), length=tensor([4, 2]), context=tensor([3, 2]))
+        """
+        until = torch.cat([torch.zeros(1, dtype=torch.long), answered.nonzero().squeeze(1) + 1])
+        begin, end = until[self.begin], until[self.begin + self.length]
+        scored = self.begin + self.context + 1
+        first = torch.where(self.context < self.length, until[scored.clamp(max=len(until) - 1)] - 1, end)
+        return Rows(begin, end - begin, first - begin)
+
 
 def stride(window: int) -> int:
     """How far apart the windows of one history begin: half a window, so that half of one is always in view."""
@@ -172,14 +196,15 @@ def view_begins(answers: int, window: Extent) -> int:
 
 @dataclass(frozen=True)
 class Sequences:
-    """What models read of a log: answers, and rows of them, with whose they are and where in the history they stand.
+    """What models read of a log: events, and rows of them, with whose they are and where in the history they stand.
 
-    `student[i]` is the student of row i, and `position[j]` says which of all the student's answers in the log answer j
-    is, 0 the first. Rows, and what is scored in them, are in the order of students and of time, however histories are
-    cut: sequences of the same log with the same answers scored can be compared answer by answer.
+    `student[i]` is the student of row i, and `position[j]` says how many of the student's answers in the log came
+    before event j. Events are answers and, with `skips`, the offers that were turned down before them. Rows, and what
+    is scored in them, are in the order of students and of time, however histories are cut: sequences of the same log
+    with the same answers scored can be compared answer by answer.
     """
 
-    answers: Answers
+    events: Events
     position: Tensor
     rows: Rows
     student: tuple[str, ...]
@@ -189,6 +214,7 @@ class Sequences:
     counted: Extent
     minimum: int
     width: int
+    skips: bool = False
 
     @classmethod
     def from_log(
@@ -200,12 +226,14 @@ class Sequences:
         scored: Extent | None = None,
         minimum: int = MINIMUM,
         unknown: Unknown = "error",
+        skips: bool = False,
     ) -> "Sequences":
         """The histories of every student with `minimum` interactions or more, a `window` of them in view at a time.
 
         The latest `scored` interactions of a student are scored, or all of them, but for the very first, before which
         nothing is. Unless it is said, those that one window has: a student then has one row, the latest window.
-        Skipped offers are left out and counted. A concept that the vocabulary does not know is an error;
+        Skipped offers are left out and counted; or, with `skips`, read: a window of answers then has what was skipped
+        between them, too, and the same answers are scored. A concept that the vocabulary does not know is an error;
         `unknown="skip"` drops its interactions and counts them. Without a vocabulary, the log's own is fitted.
         """
         counted = scored or ("all" if window == "all" else window - 1)
@@ -214,26 +242,32 @@ class Sequences:
         if (counted != "all" and counted < 1) or minimum < 1:
             raise InputError(f"scored and minimum are at least 1, not {counted} and {minimum}")
         vocabulary = vocabulary or Vocabulary.fit(log)
-        answers = coded_answers(log, vocabulary, unknown)
-        coded = answers.filter(pl.col("concept") >= 0).with_columns(answers=pl.len().over("student"))
-        kept = coded.filter(pl.col("answers") >= minimum)
-        numbers = kept.group_by("student", maintain_order=True).agg(pl.len().cast(pl.Int64))
-        rows, owner = Rows.of_students(numbers["len"].to_numpy(), window, counted)
-        whole = Answers(*(_tensor(kept[name]) for name in ("concept", "question", "correct", "correct")))
+        told = coded_events(log, vocabulary, unknown, skips=skips)
+        coded = told.filter(pl.col("concept") >= 0).with_columns(
+            answers=_ANSWERED.sum().over("student"),
+            left=_ANSWERED.sum().over("student") - _ANSWERED.cum_sum().over("student"),
+        )
+        kept = coded.filter((pl.col("answers") >= minimum) & (_ANSWERED | (pl.col("left") > 0)))
+        numbers = kept.group_by("student", maintain_order=True).agg(_ANSWERED.sum().cast(pl.Int64).alias("answers"))
+        events = Events(*(_tensor(kept[name]) for name in ("concept", "question", "response", "correct")))
+        rows, owner = Rows.of_students(numbers["answers"].to_numpy(), window, counted)
+        rows = rows.among(events.answered)
         names = numbers["student"].to_list()
+        unread = log.skipped_offers - (told.height - told.select(_ANSWERED.sum()).item())
         laid_out = cls(
-            answers=whole,
+            events=events,
             position=_tensor(kept["position"]),
             rows=rows,
             student=tuple(names[number] for number in owner.tolist()),
             vocabulary=vocabulary,
-            dropped=Dropped(log.skipped_offers, answers.height - coded.height, len(log.students) - len(names), 0),
+            dropped=Dropped(unread, told.height - coded.height, len(log.students) - len(names), 0),
             window=window,
             counted=counted,
             minimum=minimum,
             width=int(rows.length.max()) if len(rows) else 0,
+            skips=skips,
         )._in_reach()
-        out_of_reach = len(whole) - len(laid_out.answers)
+        out_of_reach = int(events.answered.sum() - laid_out.events.answered.sum())
         return replace(laid_out, dropped=replace(laid_out.dropped, earlier_interactions=out_of_reach))
 
     @classmethod
@@ -246,10 +280,15 @@ class Sequences:
         window = max(2, width)
         counted = window - 1
         dropped = Dropped(0, 0, 0, 0)
-        return cls(batch.answers(), position, rows, tuple(student), vocabulary, dropped, window, counted, 1, width)
+        return cls(batch.events(), position, rows, tuple(student), vocabulary, dropped, window, counted, 1, width)
 
     def __len__(self) -> int:
         return len(self.student)
+
+    @property
+    def answers(self) -> Events:
+        """Its events without the skipped offers."""
+        return self.events[self.events.answered] if self.skips else self.events
 
     @property
     def unknown_questions(self) -> int:
@@ -263,9 +302,18 @@ class Sequences:
 
     @cached_property
     def scored(self) -> Tensor:
-        """The places among the answers of those that are scored."""
-        rows = self.rows
-        return _ranges(rows.begin + rows.context, rows.length - rows.context)
+        """The places among the events of the answers that are scored."""
+        places = self._beyond_context()
+        return places[self.events.answered[places]]
+
+    def _beyond_context(self) -> Tensor:
+        return _ranges(self.rows.begin + self.rows.context, self.rows.length - self.rows.context)
+
+    def answers_in_rows(self) -> tuple[Tensor, Tensor]:
+        """How many answers each row has, and how many of them are context."""
+        before = torch.cat([torch.zeros(1, dtype=torch.long), self.events.answered.cumsum(0)])
+        begin, rows = before[self.rows.begin], self.rows
+        return before[rows.begin + rows.length] - begin, before[rows.begin + rows.context] - begin
 
     def student_numbers(self) -> Tensor:
         """The student of each row as a number: the place among the sorted names of all that have a sequence here."""
@@ -274,11 +322,12 @@ class Sequences:
 
     def student_of_scored(self) -> Tensor:
         """The number of the student of each scored answer."""
-        return self.student_numbers().repeat_interleave(self.rows.length - self.rows.context)
+        student = self.student_numbers().repeat_interleave(self.rows.length - self.rows.context)
+        return student[self.events.answered[self._beyond_context()]]
 
-    def row_of_answers(self) -> Tensor:
-        """The first row that each answer is in."""
-        row = torch.zeros(len(self.answers), dtype=torch.long)
+    def row_of_events(self) -> Tensor:
+        """The first row that each event is in."""
+        row = torch.zeros(len(self.events), dtype=torch.long)
         last_first = torch.arange(len(self)).flip(0)  # so that the first one is written last
         row[_ranges(self.rows.begin[last_first], self.rows.length[last_first])] = last_first.repeat_interleave(
             self.rows.length[last_first]
@@ -286,9 +335,12 @@ class Sequences:
         return row
 
     def first_answers(self) -> Tensor:
-        """Which answers [answers] are the first of their student here."""
-        student = self.student_numbers()[self.row_of_answers()]
-        return student != torch.cat([torch.full((1,), -1), student[:-1]])
+        """Which events [events] are the first answer of their student here."""
+        student = self.student_numbers()[self.row_of_events()]
+        answers = self.events.answered.nonzero().squeeze(1)
+        of_answers = student[answers]
+        new = of_answers != torch.cat([torch.full((1,), -1), of_answers[:-1]])
+        return torch.zeros(len(self.events), dtype=torch.bool).index_put((answers,), new)
 
     def students(self) -> tuple[str, ...]:
         """Those that have a sequence here, in order."""
@@ -302,13 +354,13 @@ class Sequences:
         return replace(self, rows=self.rows[numbers], student=student)._in_reach()
 
     def _in_reach(self) -> "Sequences":
-        """The same rows, and of the answers only those that one of them has."""
-        held = torch.zeros(len(self.answers), dtype=torch.bool)
+        """The same rows, and of the events only those that one of them has."""
+        held = torch.zeros(len(self.events), dtype=torch.bool)
         held[_ranges(self.rows.begin, self.rows.length)] = True
         place = held.cumsum(0) - 1
         return replace(
             self,
-            answers=Answers(**{name: column[held] for name, column in self.answers.columns().items()}),
+            events=self.events[held],
             position=self.position[held],
             rows=replace(self.rows, begin=place[self.rows.begin]),
         )
@@ -317,8 +369,9 @@ class Sequences:
         """The same answers scored, with a window of the history in view; or these, if no more is."""
         if self.window != "all":
             return self
-        lengths = self.rows.length.numpy()  # a row is the whole of a student's history
-        rows, owner = Rows.of_students(lengths, window, self.counted)
+        answers = self.answers_in_rows()[0].numpy()  # a row is the whole of a student's history
+        rows, owner = Rows.of_students(answers, window, self.counted)
+        rows = rows.among(self.events.answered)
         student = tuple(self.student[number] for number in owner.tolist())
         width = int(rows.length.max()) if len(rows) else 0
         return replace(self, rows=rows, student=student, window=window, width=width)._in_reach()
@@ -331,9 +384,11 @@ class Sequences:
         return content.hexdigest()[:16]
 
     def _told_apart_by(self) -> Iterator[Tensor]:
+        if self.skips:
+            yield self.events.response
         if self._alike_in_length:
             rows = self.rows
-            yield from (self.answers.concept, self.answers.question, self.answers.correct)
+            yield from (self.events.concept, self.events.question, self.events.correct)
             yield from (rows.begin, rows.length, rows.context)
             return
         batch = self.batch  # one window a student: as records have always had it
@@ -368,7 +423,7 @@ class Sequences:
         groups = order[length.argsort(stable=True)].split(size)
         turn = torch.arange(len(groups)) if generator is None else torch.randperm(len(groups), generator=generator)
         for group in turn.tolist():
-            yield from self._stretches(self.rows[groups[group]], STRETCH if self.window == "all" else self.window)
+            yield from self._stretches(self.rows[groups[group]], STRETCH if self.window == "all" else self.width)
 
     def _stretches(self, rows: Rows, most: int) -> Iterator[Batch]:
         """Rows in batches of so many steps at most that go on from each other; a row that has ended is left out."""
@@ -386,8 +441,9 @@ class Sequences:
         step = torch.arange(width)
         mask = step < rows.length[:, None]
         place = torch.where(mask, rows.begin[:, None] + step, 0)
-        columns = {name: torch.where(mask, column[place], 0) for name, column in self.answers.columns().items()}
-        return Batch(**columns, scored=mask & (step >= rows.context[:, None]), mask=mask, place=place)
+        columns = {name: torch.where(mask, column[place], 0) for name, column in self.events.columns().items()}
+        scored = mask & (step >= rows.context[:, None]) & (columns["response"] != SKIPPED)
+        return Batch(**columns, scored=scored, mask=mask, place=place)
 
 
 def _counted_off(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -402,18 +458,24 @@ def _ranges(begin: Tensor, length: Tensor) -> Tensor:
     return begin[owner] + number
 
 
-def coded_answers(log: Log, vocabulary: Vocabulary, unknown: Unknown = "error") -> pl.DataFrame:
-    """The answers of a log as integers, with the `position` of each among the student's answers.
+_ANSWERED = pl.col("response") != SKIPPED
 
-    A concept that the vocabulary does not know is an error or, with `unknown="skip"`, -1.
+
+def coded_events(log: Log, vocabulary: Vocabulary, unknown: Unknown = "error", *, skips: bool = False) -> pl.DataFrame:
+    """The answers of a log as integers and, with `skips`, the skipped offers, with what they are a `response` of.
+
+    The `position` of an event is how many of the student's answers came before. A concept that the vocabulary does not
+    know is an error or, with `unknown="skip"`, -1.
     """
     if unknown not in ("error", "skip"):
         raise InputError(f'unknown is "error" or "skip", not {unknown!r}')
-    answers = log.answered.with_columns(position=pl.int_range(pl.len()).over("student"))
-    coded = vocabulary.encode(answers)
+    events = log.frame if skips else log.answered
+    events = events.with_columns(response=pl.col("correct").fill_null(SKIPPED), correct=pl.col("correct").fill_null(0))
+    position = (_ANSWERED.cum_sum() - _ANSWERED).over("student").cast(pl.Int64)
+    coded = vocabulary.encode(events.with_columns(position=position))
     strange = coded["concept"] < 0
     if unknown == "error" and strange.any():
-        raise _unknown_concept(answers.filter(strange)["concept"])
+        raise _unknown_concept(events.filter(strange)["concept"])
     return coded
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFlo
 
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.files import replacing
-from tsdr.log import Log
+from tsdr.log import Log, with_skipped
 
 Floats = NDArray[np.floating[Any]]
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -143,8 +143,7 @@ class Simulation:
 
     def offers(self) -> Log:
         """Answers and skipped offers in one log, as a platform that records both would have it."""
-        answers = self.log.frame.with_columns(skipped=pl.lit(False))
-        return Log(pl.concat([answers, self.skipped.frame]))
+        return with_skipped(self.log, self.skipped)
 
     def exposure(self) -> NDArray[np.float32]:
         """How likely the question of each answer was to be logged there, [students, answers], padded with 1.

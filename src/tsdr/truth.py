@@ -48,7 +48,7 @@ def with_known_exposure(sequences: Sequences, simulation: Simulation, *, upside_
     student = _student_of_answers(sequences, simulation.truth)
     exposure = torch.from_numpy(simulation.exposure()[student, sequences.position.numpy()])
     known = 1 / exposure if upside_down else exposure
-    return replace(sequences, answers=replace(sequences.answers, exposure=known))
+    return replace(sequences, events=replace(sequences.events, exposure=known))
 
 
 def _at_steps(values: NDArray[np.float32], sequences: Sequences, truth: KnownSuccess) -> Tensor:
@@ -67,4 +67,4 @@ def _student_of_answers(sequences: Sequences, truth: KnownSuccess) -> NDArray[np
     """Where in the truth the student of each answer is."""
     place = {str(name): i for i, name in enumerate(truth.student)}
     of_row = np.array([place[name] for name in sequences.student], dtype=np.int64)
-    return of_row[sequences.row_of_answers().numpy()]
+    return of_row[sequences.row_of_events().numpy()]

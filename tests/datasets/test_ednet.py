@@ -32,18 +32,65 @@ def test_answers_are_judged_bundles_kept_together_and_every_row_is_counted(tmp_p
     assert account.read == 10
     assert account.dropped == {
         "no time": 1,
-        "no answer": 1,
         "question that questions.csv does not know": 1,
         "question without a tag": 1,
         "the same answer twice": 1,
     }
+    assert account.notes == {"no answer, kept as a skipped offer": 1}
     assert load("ednet", raw, minimum=1).frame.rows() == [
-        ("u1", "q1", "2~~5", 0, 100),
-        ("u1", "q2", "9", 1, 100),
-        ("u1", "q2", "9", 0, 150),
-        ("u1", "q1", "2~~5", 1, 300),
-        ("u3", "q2", "9", 1, 50),
+        ("u1", "q1", "2~~5", 0, 100, False),
+        ("u1", "q2", "9", 1, 100, False),
+        ("u1", "q2", "9", 0, 150, False),
+        ("u1", "q1", "2~~5", 1, 300, False),
+        ("u1", "q1", "2~~5", None, 600, True),
+        ("u3", "q2", "9", 1, 50, False),
     ]
+
+
+def test_a_blank_keeps_its_place_in_the_bundle(tmp_path: Path) -> None:
+    raw = folder(tmp_path)
+    (raw / "KT1" / "u1.csv").write_text(HEADER + "200,1,q1,,1\n210,1,q2,b,1\n205,2,q2,a,1\n")
+    rows = [("q1", None, 200), ("q2", 1, 200), ("q2", 0, 205)]
+    assert load("ednet", raw, minimum=1).frame.select("question", "correct", "time").rows() == rows
+    dropped = load("ednet", raw, minimum=1, unanswered="drop").frame.select("question", "correct", "time")
+    assert dropped.rows() == [("q2", 0, 205), ("q2", 1, 210)], "as if the blank had never been there"
+
+
+def test_a_solving_is_one_offer_and_an_answer_in_it_is_no_skip(tmp_path: Path) -> None:
+    raw = folder(tmp_path)
+    (raw / "KT1" / "u1.csv").write_text(
+        HEADER
+        + "100,1,q1,,1\n100,1,q1,a,1\n101,1,q1, ,1\n"  # answered, with blanks before it and after it
+        + "205,2,q2,,1\n203,2,q2,,1\n209,2,q2,,1\n"  # never answered
+        + "300,3,q1,,1\n400,4,q1,,1\n"  # offered twice
+        + "500,,q2,,1\n500,,q2,,1\n600,,q2,,1\n"  # without an id of the solving, the time tells
+    )
+    (raw / "KT1" / "u2.csv").write_text(HEADER + "300,3,q1,b,1\n")
+    account = prepare("ednet", raw, tmp_path / "log.parquet", minimum=1)
+    assert account.dropped == {
+        "no answer, in another row of a solving that is answered": 2,
+        "no answer, in another row of a solving without one": 3,
+    }
+    assert load("ednet", raw, minimum=1).frame.select("student", "question", "correct", "time").rows() == [
+        ("u1", "q1", 1, 100),
+        ("u1", "q2", None, 203),
+        ("u1", "q1", None, 300),
+        ("u1", "q1", None, 400),
+        ("u1", "q2", None, 500),
+        ("u1", "q2", None, 600),
+        ("u2", "q1", 0, 300),
+    ]
+
+
+def test_blanks_are_no_answers_that_a_student_needs(tmp_path: Path) -> None:
+    raw = folder(tmp_path)
+    said = ["a"] * 4 + [""] * 3
+    (raw / "KT1" / "u1.csv").write_text(HEADER + "".join(f"{i},{i},q1,{one},1\n" for i, one in enumerate(said)))
+    (raw / "KT1" / "u2.csv").write_text(HEADER + "".join(f"{i},{i},q1,a,1\n" for i in range(5)))
+    account = prepare("ednet", raw, tmp_path / "log.parquet")
+    assert account.dropped == {"student with fewer than 5 answers": 7}
+    assert account.notes == {}, "notes are about what is left"
+    assert load("ednet", raw, unanswered="wrong").students == ("u1", "u2")
 
 
 def test_one_table_is_read_like_files(tmp_path: Path) -> None:
@@ -81,7 +128,16 @@ def test_a_sample_is_drawn_by_the_seed_and_files_beyond_it_are_not_opened(
 def test_the_real_sample(real_raw: Path, tmp_path: Path) -> None:
     account = prepare("ednet", real_raw / "ednet", tmp_path / "log.parquet")
     assert account.read == 1_082 + 19_345
-    assert account.dropped == {"no answer": 974, "question without a tag": 2}
+    blanks = {
+        "no answer, in another row of a solving that is answered": 21,
+        "no answer, in another row of a solving without one": 129,
+    }
+    assert account.dropped == blanks | {"question without a tag": 2}
+    assert account.notes == {"no answer, kept as a skipped offer": 974 - 150}
+    assert (account.counts.interactions, account.skipped) == (19_451, 824)
+    assert account.share_right == pytest.approx(0.6221, abs=1e-4)
+    wrong = prepare("ednet", real_raw / "ednet", tmp_path / "log.parquet", unanswered="wrong")
+    assert wrong.share_right == pytest.approx(0.6221 * 19_451 / 20_275, abs=1e-4)
 
 
 def test_a_folder_without_answers_is_refused(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ def test_what_was_not_known_is_a_skipped_offer_a_wrong_answer_or_dropped(tmp_pat
     ]
     wrong = load("slepemapy", tmp_path, minimum=1, unanswered="wrong")
     assert wrong.frame["correct"].to_list() == [0, 1, 0]
+    dropped = prepare("slepemapy", tmp_path, tmp_path / "log.parquet", minimum=1, unanswered="drop")
+    assert dropped.dropped == {"no time": 1, "the same answer twice": 1, '"I don\'t know"': 1}
     assert len(load("slepemapy", tmp_path, minimum=1, unanswered="drop")) == 2
 
 
@@ -38,6 +40,7 @@ def test_the_real_contest_files_are_their_canonical_log(real_raw: Path) -> None:
     assert (len(log), len(log.students)) == (92_396, 1_325)
     assert (frame["question"].n_unique(), frame["concept"].n_unique()) == (2_299, 1_157)
     assert round(frame["correct"].cast(float).mean(), 3) == 0.742  # type: ignore[arg-type]
+    assert load("slepemapy", real_raw / "slepemapy", minimum=1).skipped_offers == 1_719
 
 
 def test_numbers_are_compared_as_numbers_and_notes_count_what_is_left(tmp_path: Path) -> None:

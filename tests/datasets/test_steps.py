@@ -28,14 +28,90 @@ def test_steps_are_questions_and_their_components_one_concept(tmp_path: Path) ->
     )
     account = prepare("algebra05", raw, tmp_path / "log.parquet", minimum=1)
     assert account.read == 6
-    assert account.dropped == {"no answer to the first attempt": 1, "no knowledge component": 1}
-    assert account.notes == {"no time, so the place in the file stands for it": 1}
+    assert account.dropped == {"no knowledge component": 1}
+    assert account.notes == {
+        "no time, so the place in the file stands for it": 1,
+        "no result, kept as a skipped offer": 1,
+    }
     assert load("algebra05", raw, minimum=1).frame.rows() == [
-        ("a", "P1 / S2", "y", 0, datetime(2005, 9, 9, 12, 20)),
-        ("a", "P2 / S1", "z", 1, datetime(2005, 9, 9, 12, 20)),
-        ("a", "P1 / S1", "w~~x~~y", 1, datetime(2005, 9, 9, 12, 24, 35)),
-        ("b", "P1 / S1", "w~~x~~y", 0, datetime(2005, 9, 10, 8)),
+        ("a", "P1 / S2", "y", 0, datetime(2005, 9, 9, 12, 20), False),
+        ("a", "P2 / S1", "z", 1, datetime(2005, 9, 9, 12, 20), False),
+        ("a", "P1 / S1", "w~~x~~y", 1, datetime(2005, 9, 9, 12, 24, 35), False),
+        ("b", "P1 / S1", "w~~x~~y", 0, datetime(2005, 9, 10, 8), False),
+        ("b", "P2 / S1", "z", None, datetime(2005, 9, 10, 8, 2), True),
     ]
+
+
+TRANSACTIONS = "Anon Student Id\tTime\tProblem Name\tStep Name\tProblem View\tAttempt At Step\tOutcome\tKC (Unique)"
+
+
+def test_a_row_without_a_result_is_a_skip_only_where_its_step_was_never_answered(tmp_path: Path) -> None:
+    raw = write(
+        tmp_path,
+        [
+            "a\t2011-01-02 10:00:00\tP\tS\t1\t\t\tk",  # a look at the step, answered later on
+            "a\t2011-01-02 10:00:05\tP\tS\t1\t1\tINCORRECT\tk",
+            "a\t2011-01-02 10:00:09\tP\tS\t1\t2\t \tk",
+            "a\t2011-01-03 10:00:07\tP\tS\t2\t2\t\tk",  # another view, in which nothing was answered
+            "a\t2011-01-03 10:00:00\tP\tS\t2\t1\t\tk",
+            "b\t2011-01-02 10:00:00\tP\tS\t1\t\t\tk",  # another student
+            "b\t2011-01-02 10:01:00\tP\tT\t1\t1\t\tk",  # answered at the second attempt: no skip, no first answer
+            "b\t2011-01-02 10:02:00\tP\tT\t1\t2\tCORRECT\tk",
+            "b\t2011-01-02 10:03:00\tP\tU\t1\t1\tUNGRADED\tk",  # an answer, of which nothing can be said
+            "b\t2011-01-02 10:04:00\tP\tU\t1\t1\t\tk",
+            "b\t2011-01-02 10:05:00\tP\tV\t1\t1\tCORRECT\tk",
+            "b\t2011-01-02 10:06:00\tP\t\t1\t\t\t",  # an event outside of any step
+        ],
+        TRANSACTIONS,
+        "export.txt",
+    )
+    account = prepare("datashop", raw, tmp_path / "log.parquet", minimum=1)
+    assert account.dropped == {
+        "no answer, in another row of a step that is answered": 4,
+        "no answer, in another row of a step without one": 1,
+        "later attempt at the step": 1,
+        "result that is neither right nor wrong": 1,
+        "no knowledge component": 1,
+    }
+    assert account.notes == {"no result, kept as a skipped offer": 2}
+    assert load("datashop", raw, minimum=1).frame.select("student", "question", "correct", "time").rows() == [
+        ("a", "P / S", 0, datetime(2011, 1, 2, 10, 0, 5)),
+        ("a", "P / S", None, datetime(2011, 1, 3, 10)),
+        ("b", "P / S", None, datetime(2011, 1, 2, 10)),
+        ("b", "P / V", 1, datetime(2011, 1, 2, 10, 5)),
+    ]
+
+
+def test_a_step_without_a_result_at_first_and_with_actions_is_no_skip(tmp_path: Path) -> None:
+    header = HEADER.replace(
+        "Correct First Attempt", "Step Start Time\tCorrect First Attempt\tIncorrects\tHints\tCorrects"
+    )
+    raw = write(
+        tmp_path,
+        [
+            "1\ta\tP\tS\t\t2005-09-09 12:00:00.0\t\t0\t0\t0\tk",  # shown, and nothing done
+            "2\ta\tP\tT\t2005-09-09 12:01:05.0\t2005-09-09 12:01:00.0\t\t0\t0\t1\tk",
+            "3\ta\tP\tU\t2005-09-09 12:02:05.0\t2005-09-09 12:02:00.0\t1\t0\t0\t1\tk",
+            "4\ta\tP\tV\t\t\t\t\t\t\tk",  # withheld, as in the files of a contest
+        ],
+        header,
+    )
+    account = prepare("algebra05", raw, tmp_path / "log.parquet", minimum=1)
+    assert account.dropped == {
+        "no answer to the first attempt, and others after it": 1,
+        "neither a result nor a time": 1,
+    }
+    assert load("algebra05", raw, minimum=1).frame.select("question", "correct", "time").rows() == [
+        ("P / S", None, datetime(2005, 9, 9, 12)),
+        ("P / U", 1, datetime(2005, 9, 9, 12, 2, 5)),
+    ]
+
+
+def test_files_that_differ_in_what_is_not_needed_are_read_together(tmp_path: Path) -> None:
+    header = "Anon Student Id\tTime\tProblem Name\tOutcome\tKC (M)"
+    write(tmp_path, ["a\t2011-01-02 10:00:00\tP\t\tk\t1"], f"{header}\tCorrects", "one.txt")
+    write(tmp_path, ["a\t2011-01-02 11:00:00\tQ\tCORRECT\tk"], header, "two.txt")
+    assert load("datashop", tmp_path, minimum=1).frame["correct"].to_list() == [None, 1]
 
 
 def test_blank_times_everywhere_leave_the_order_of_the_file(real_raw: Path, tmp_path: Path) -> None:
@@ -43,7 +119,9 @@ def test_blank_times_everywhere_leave_the_order_of_the_file(real_raw: Path, tmp_
         "datashop", real_raw / "kddcup" / "kddcup2010_course_test.csv", tmp_path / "log.parquet", minimum=1
     )
     assert account.read == 1140
-    assert account.dropped == {"no answer to the first attempt": 474, "no knowledge component": 172}
+    withheld = {"neither a result nor a time": 474}  # a contest's test file: nothing says that they were not answered
+    assert account.dropped == withheld | {"no knowledge component": 172}
+    assert account.skipped == 0
     assert account.notes == {"no time, so the place in the file stands for it": 494}
 
 

@@ -77,6 +77,7 @@ def test_one_concept_a_question_and_a_statement_once(tmp_path: Path) -> None:
         ),
         '{"verb": ' + "9" * 5000 + "}",
         '{"actor": {"name": "\\ud800"}, "verb": {"id": "answered"}}',
+        "[" * 100_000,
         "null",
     ],
 )
@@ -85,3 +86,37 @@ def test_a_strange_line_is_counted_and_does_no_harm(line: str, tmp_path: Path) -
     (tmp_path / "statements.jsonl").write_text(f"{line}\n{good}\n")
     account = prepare("xapi", tmp_path, tmp_path / "log.parquet", minimum=1)
     assert (account.read, sum(account.dropped.values()), account.counts.interactions) == (2, 1, 1)
+
+
+def test_an_answer_that_says_nothing_is_a_skip_unless_it_was_judged(tmp_path: Path) -> None:
+    def answered(question: str, **result: Any) -> str:
+        return json.dumps(statement("u", question, None, "2024-05-01T10:00:00Z", result=result))
+
+    lines = [
+        answered("q0", success=True, response=""),
+        answered("q1", success=False, response=" "),
+        answered("q2", response=""),
+        answered("q3", completion=False),
+        answered("q4", completion=False, response="7"),
+        answered("q5", completion=True),
+        answered("q6", response="", success=None),
+        json.dumps(statement("u", "q7", True, "2024-05-01T10:00:00Z", verb={"id": "https://w3id.org/verbs#skipped"})),
+    ]
+    (tmp_path / "statements.jsonl").write_text("\n".join(lines))
+    account = prepare("xapi", tmp_path, tmp_path / "log.parquet", minimum=1)
+    assert account.dropped == {"no result.success": 2}
+    assert account.notes == {
+        "a skip or an empty response, kept as a skipped offer": 4,
+        "an empty response, judged wrong where it was given": 1,
+    }
+    said = load("xapi", tmp_path, minimum=1).frame.select("question", "correct", "skipped").rows()
+    assert said == [("q0", 1, False), ("q1", 0, False), *((f"q{i}", None, True) for i in (2, 3, 6, 7))]
+
+
+def test_a_file_of_a_stores_answer_is_unpacked(tmp_path: Path) -> None:
+    said = [statement("u", f"q{i}", True, f"2024-05-01T1{i}:00:00Z") for i in range(3)]
+    (tmp_path / "page.json").write_text(json.dumps({"statements": said[:2], "more": ""}, indent=2))
+    (tmp_path / "list.json").write_text(json.dumps([said[2], 7]))
+    account = prepare("xapi", tmp_path, tmp_path / "log.parquet", minimum=1)
+    assert (account.read, account.dropped) == (4, {"line that is not a statement": 1})
+    assert account.counts.questions == 3

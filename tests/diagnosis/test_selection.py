@@ -70,7 +70,7 @@ def test_the_marginal_is_smoothed_as_validation_students_ask_for() -> None:
     """Where they meet what no training student met, much; where they meet the same, little."""
     batch = random_batch(concepts=2)
     train = Sequences.of_batch(batch, ("a", "b", "c", "d"), Vocabulary(("x", "y", "z"), ("q",)))
-    other = replace(train, answers=replace(train.answers, concept=torch.full_like(train.answers.concept, 2)))
+    other = replace(train, events=replace(train.events, concept=torch.full_like(train.answers.concept, 2)))
     same, new = marginal_frequency(train, train), marginal_frequency(train, other)
     answers = int(batch.mask.sum())
     assert float(same[2]) == pytest.approx(min(PRIORS) / (answers + 3 * min(PRIORS)), rel=1e-5)

@@ -12,19 +12,21 @@ from tsdr import Batch, InputError, Log, Vocabulary
 from tsdr.backbones.contract import tensors_in
 from tsdr.defaults import Extent
 from tsdr.models.model import Model
+from tsdr.sequences import SKIPPED
 
 CLOSE = 1e-5
 
 
-def by_hand(model: Model, answers: list[tuple[int, int, int]], concept: int, question: int) -> float:
+def by_hand(model: Model, events: list[tuple[int, int, int]], concept: int, question: int) -> float:
     """What is in view, padded with nonsense, encoded on its own, and one target asked after it.
 
-    Of a window that is full the older half goes out of view.
+    Of a window of answers that is full the older half goes out of view, with what was skipped between them.
     """
     begins, window = 0, model.window
-    while window != "all" and len(answers) - begins >= window:
+    answered = [place for place, event in enumerate(events) if event[2] != SKIPPED]
+    while window != "all" and len(answered) - begins >= window:
         begins += window // 2
-    latest = answers[begins:]
+    latest = events[answered[begins - 1] + 1 if begins else 0 :]
     padded = [*latest, *[(1, 1, 1)] * 3]
     row = torch.tensor(padded).T[:, None]
     batch = Batch.of_answers(row[0], row[1], row[2], torch.arange(len(padded))[None] < len(latest))
@@ -59,6 +61,52 @@ def test_a_session_a_log_and_a_plain_loop_agree_beyond_the_window(name: str, win
         assert session.unknown_questions == sum(question < 0 for _, question, _ in codes)
         for concept, mastery in session.mastery().items():
             assert mastery == pytest.approx(by_hand(model, answers, VOCABULARY.concepts.index(concept), -1), abs=CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("name", "window"), [*((name, 6) for name in BACKBONES), ("dkt", "all"), ("counts", "all"), ("hybrid", "all")]
+)
+def test_skipped_offers_are_read_alike_by_a_session_a_log_and_a_plain_loop(name: str, window: Extent) -> None:
+    model, log = random_model(name, window, skips=True), random_log(students=4, most=40, skips=0.3)
+    predicted = model.predict_log(log)
+    coded = VOCABULARY.encode(log.frame).with_columns(pl.col("correct").fill_null(SKIPPED))
+    assert predicted.drop("success").equals(log.answered)
+    mastery = model.mastery_log(log)
+    moved = 0.0
+    for student in log.students:
+        session = model.session()
+        events: list[tuple[int, int, int]] = []
+        success = iter(predicted.filter(pl.col("student") == student)["success"])
+        rows = log.frame.filter(pl.col("student") == student).iter_rows(named=True)
+        codes = coded.filter(pl.col("student") == student).select("concept", "question", "correct").rows()
+        for row, code in zip(rows, codes, strict=True):
+            alone = by_hand(model, events, *code[:2])
+            assert session.predict(row["question"], row["concept"]) == pytest.approx(alone, abs=CLOSE)
+            if row["skipped"]:
+                session.skip(row["question"], row["concept"])
+                moved = max(moved, abs(session.predict(row["question"], row["concept"]) - alone))
+            else:
+                assert next(success) == pytest.approx(alone, abs=CLOSE)
+                session.observe(row["question"], row["concept"], row["correct"])
+            events.append(code)
+        assert session.answers == sum(code[2] != SKIPPED for code in codes)
+        found = mastery.filter(pl.col("student") == student)["mastery"].to_list()
+        assert found == pytest.approx(list(session.mastery().values()), abs=CLOSE)
+    assert moved > 1e-3
+
+
+def test_a_model_that_was_trained_without_skips_ignores_them_and_says_so() -> None:
+    model, log = random_model("dkt"), random_log(skips=0.3)
+    session = model.session()
+    with pytest.warns(UserWarning, match="trained without skipped offers"):
+        session.skip("q01", "c03")
+    assert session.mastery() == model.session().mastery()
+    with pytest.warns(UserWarning, match="trained without skipped offers"):
+        predicted = model.predict_log(log)
+    answers = Log(log.answered.drop("skipped"))
+    assert predicted["success"].equals(model.predict_log(answers)["success"])
+    with pytest.raises(InputError, match="for `skip`"):
+        session.observe("q01", "c03", None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", BACKBONES)

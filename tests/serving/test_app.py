@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from served import random_log, random_model
 from tsdr import InputError
+from tsdr.defaults import Extent
 from tsdr.serving.app import create_app
 from tsdr.serving.guard import LARGEST_BODY
 from tsdr.serving.messages import MOST_ANSWERS
@@ -56,7 +57,7 @@ def test_mastery_is_that_of_a_session_whoever_wrote(client: TestClient, store: S
         sent = answer(place, row["concept"], row["correct"], question=row["question"])
         sender = (client, other)[place % 3 == 0]
         added = sender.post("/students/s2/answers", json=[sent] if place % 2 else sent)
-        assert added.json() == {"added": 1, "answers": place + 1}
+        assert added.json() == {"added": 1, "answers": place + 1, "skips": 0}
         session.observe(row["question"], row["concept"], row["correct"])
         if place % 4 == 0:
             found = client.get("/students/s2/mastery").json()
@@ -85,11 +86,67 @@ def test_concepts_that_the_model_does_not_know_are_passed_over_by_every_process(
         assert seen["answers"] == 4 * (i + 1)
         assert seen["mastery"] == pytest.approx(session.mastery(), abs=1e-5)
         rebuilt = TestClient(create_app(MODEL, store)).get("/students/ada/mastery").json()
-        assert rebuilt == {"answers": seen["answers"], "mastery": pytest.approx(session.mastery(), abs=1e-5)}
+        assert rebuilt == seen | {"mastery": pytest.approx(session.mastery(), abs=1e-5)}
     page = held.get("/?student=ada").text
-    assert page.count('<th scope="col" title="answer') == 32
+    assert page.count('<th scope="col" title=') == 32
     assert page.split("<tbody>")[1].split("</tr>")[0].count("<td") == 33  # one more: before the first
     assert page.count('class="own"') == 8
+
+
+@pytest.mark.parametrize(("name", "window"), [("simplekt", 8), ("dkt", "all")])
+def test_skips_are_stored_and_read_in_their_order(store: Store, name: str, window: Extent) -> None:
+    """In lists with answers, by one process and another: mastery is that of a session, whoever is asked."""
+    model = random_model(name, window, skips=True)
+    session, client, other = model.session(), *(TestClient(create_app(model, store)) for _ in range(2))
+    rows = random_log(students=3, most=40, skips=0.4).frame.filter(pl.col("student") == "s2").rows(named=True)
+    sent = [
+        {"event": str(i), "question": row["question"], "concept": row["concept"]}
+        | ({"skipped": True} if row["skipped"] else {"correct": row["correct"]})
+        for i, row in enumerate(rows)
+    ]
+    for at in range(0, len(rows), 3):
+        (client, other)[at % 2].post("/students/s2/answers", json=sent[at : at + 3])
+        for row in rows[at : at + 3]:
+            if row["skipped"]:
+                session.skip(row["question"], row["concept"])
+            else:
+                session.observe(row["question"], row["concept"], row["correct"])
+        found = client.get("/students/s2/mastery").json()
+        assert (found["answers"], found["answers"] + found["skips"]) == (session.answers, len(sent[: at + 3]))
+        assert found["mastery"] == pytest.approx(session.mastery(), abs=1e-5)
+    again = client.post("/students/s2/answers", json=sent)
+    assert again.json() == {"added": 0, "answers": found["answers"], "skips": found["skips"]}
+    rebuilt = TestClient(create_app(model, store)).get("/students/s2/mastery").json()
+    assert rebuilt["mastery"] == pytest.approx(session.mastery(), abs=1e-5)
+    before = client.post("/predict", json={"history": [without_event(one) for one in sent]}).json()["predictions"]
+    assert {one["concept"]: one["success"] for one in before} == pytest.approx(found["mastery"], abs=1e-5)
+    skip = {"event": "one more", "concept": "c03", "skipped": True}
+    assert client.post("/students/s2/answers", json=skip).json()["added"] == 1
+    assert client.get("/students/s2/mastery").json()["mastery"]["c03"] != found["mastery"]["c03"]
+    page = client.get("/?student=s2").text
+    assert page.count('<td class="name skipped">skipped</td>') == sum(row["skipped"] for row in rows) + 1
+    columns = page.split("<tbody>")[1].split("</tr>")[0]
+    assert columns.count("<td") == len(rows) + 2  # before the first, and after each
+
+
+def without_event(sent: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in sent.items() if name != "event"}
+
+
+def test_a_skip_has_no_answer_and_an_answer_is_no_skip(client: TestClient) -> None:
+    for wrong in ({"correct": 1, "skipped": True}, {"skipped": False}, {}, {"skipped": "yes"}, {"correct": 2}):
+        detail = is_problem(client.post("/students/ada/answers", json={"event": "1", "concept": "c03"} | wrong), 422)
+        assert "skipped" in detail or "correct" in detail
+    assert client.get("/students/ada/mastery").json()["answers"] == 0
+
+
+def test_a_model_that_does_not_read_skips_keeps_them_and_says_so(client: TestClient) -> None:
+    client.post("/students/ada/answers", json=[answer(1), {"event": "2", "concept": "c03", "skipped": True}])
+    session = MODEL.session()
+    session.observe("q01", "c03", 1)
+    with pytest.warns(UserWarning, match="trained without skipped offers"):
+        found = client.get("/students/ada/mastery").json()
+    assert found == {"answers": 1, "skips": 1, "mastery": pytest.approx(session.mastery(), abs=1e-5)}
 
 
 def test_students_who_are_no_longer_held_are_read_again(store: Store) -> None:
@@ -230,7 +287,7 @@ def test_paths_lead_nowhere_else(path: str, client: TestClient, store: Store) ->
 def test_sql_in_an_id_is_a_name_like_any_other(client: TestClient, store: Store) -> None:
     client.post("/students/ada/answers", json=answer(1))
     evil = "x'; DELETE FROM students; --"
-    assert client.post(f"/students/{evil}/answers", json=answer(1)).json() == {"added": 1, "answers": 1}
+    assert client.post(f"/students/{evil}/answers", json=answer(1)).json()["added"] == 1
     assert client.delete("/students/' OR '1'='1").status_code == 404
     assert client.get("/students/ada/mastery").json()["answers"] == 1
     assert store.count() == 2

@@ -22,7 +22,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     found = diagnose(simulate(0.8, students=60, questions=20, concepts=5).log)
     random_model("simplekt").with_diagnosis(found.model_dump(mode="json")).save(folder / "model")
     store = f"sqlite:///{folder / 'students.db'}"
-    assert sum(enroll(random_log(students=6), store)) == len(random_log(students=6))
+    assert sum(new.answers for new in enroll(random_log(students=6), store)) == len(random_log(students=6))
     with running(folder / "model", store) as started:
         yield started
 

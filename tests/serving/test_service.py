@@ -85,7 +85,7 @@ def acknowledged(writers: list[Writer]) -> int:
     return sum(len(events) for writer in writers for events in writer.acknowledged.values())
 
 
-def events_of(store_url: str, student: str) -> list[tuple[str, int]]:
+def events_of(store_url: str, student: str) -> list[tuple[str, int | None]]:
     store = Store(store_url)
     known = store.find(student)
     found = [] if known is None else store.latest(known, 100_000)

@@ -9,7 +9,7 @@ import sqlalchemy
 from postgres import postgres_server
 
 from tsdr import InputError
-from tsdr.serving.store import Answer, ConflictError, Offer, Store, Student, without_password
+from tsdr.serving.store import Added, Answer, ConflictError, Offer, Store, Student, without_password
 
 OFFER = Offer(answers=0, concept="c", success=0.6, propensity=0.05, explored=True, target=0.7, explore=0.1)
 
@@ -50,15 +50,53 @@ def found(store: Store, student: str, count: int = 1000) -> list[Answer]:
     return store.latest(known, count)
 
 
+def added(store: Store, student: str, new: list[Answer]) -> tuple[int, int]:
+    """How many answers were new, and how many there are now."""
+    told = store.add(student, new)
+    return told.answers, told.student.answers
+
+
 def test_answers_come_back_in_order_and_each_event_once(store: Store) -> None:
     assert store.find("ada") is None
-    assert store.add("ada", answers(3, 1)) == (2, 2)
-    assert store.add("ada", answers(1, 2, 2)) == (1, 3)
-    assert store.add("ada", answers(3)) == (0, 3)
+    assert added(store, "ada", answers(3, 1)) == (2, 2)
+    assert added(store, "ada", answers(1, 2, 2)) == (1, 3)
+    assert added(store, "ada", answers(3)) == (0, 3)
     assert found(store, "ada") == answers(3, 1, 2)
     assert found(store, "ada", 2) == answers(1, 2)
-    assert store.add("ben", answers(3)) == (1, 1)
+    assert added(store, "ben", answers(3)) == (1, 1)
     assert store.count() == 2
+
+
+def test_skipped_offers_stand_among_answers_and_are_counted_apart(store: Store) -> None:
+    skips = [Answer("s1", "q2", "c2", None, 6.0), Answer("s2", None, "c0", None, 8.0)]
+    told = [*answers(1), skips[0], *answers(3, time=7.0), skips[1]]
+    assert store.add("ada", told) == Added(2, 2, Student(1, "ada", 2, 2))
+    assert found(store, "ada") == told
+    assert found(store, "ada", 2) == told[2:]
+    known = store.find("ada")
+    assert known is not None
+    assert store.latest(known, 2, 3) == told[1:3]
+    assert store.concepts(known) == {"c1": 1, "c0": 1}
+    assert added(store, "ada", told) == (0, 2)
+    with pytest.raises(ConflictError):
+        store.add("ada", [Answer("s1", "q2", "c2", 1, 6.0)])  # skipped, it was not answered
+    log = store.log()
+    assert log.frame["skipped"].to_list() == [False, True, False, True]
+    assert log.frame["correct"].to_list() == [1, None, 1, None]
+
+
+def test_a_store_from_before_skips_were_kept_is_brought_up(url: str) -> None:
+    engine = sqlalchemy.create_engine(url.replace("postgresql", "postgresql+psycopg"))
+    Store(url).close()
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("ALTER TABLE students DROP COLUMN skips"))
+        connection.execute(sqlalchemy.text("INSERT INTO students (id, answers, seen) VALUES ('ada', 1, 5)"))
+        connection.execute(sqlalchemy.text("INSERT INTO answers VALUES (1, 0, 'e1', 'q1', 'c1', 1, 5)"))
+    engine.dispose()
+    store = Store(url)
+    assert found(store, "ada") == answers(1)
+    assert store.add("ada", [Answer("s", "q1", "c1", None, 6.0)]) == Added(0, 1, Student(1, "ada", 1, 1))
+    store.close()
 
 
 def test_an_event_with_another_content_is_refused_and_nothing_of_it_kept(store: Store) -> None:
@@ -74,10 +112,7 @@ def test_an_event_with_another_content_is_refused_and_nothing_of_it_kept(store: 
     with pytest.raises(ConflictError):
         store.add("new", [*answers(8), Answer("e8", "q8", "c0", 1, 5.0)])
     assert store.find("new") is None
-    assert store.add("ada", answers(1, time=99.0)) == (
-        0,
-        1,
-    )  # dated anew, it says the same
+    assert added(store, "ada", answers(1, time=99.0)) == (0, 1)  # dated anew, it says the same
 
 
 def test_an_answer_without_a_time_gets_the_store_s(store: Store) -> None:
@@ -90,7 +125,7 @@ def test_an_answer_without_a_time_gets_the_store_s(store: Store) -> None:
 def test_names_are_data_whatever_they_are(store: Store) -> None:
     names = ["'; DROP TABLE answers; --", '" OR ""="', "%", "_", "../../etc/passwd", "日本語 😀", "a" * 200]
     for name in names:
-        assert store.add(name, [Answer(name, name, name, 1, 1.0)]) == (1, 1)
+        assert added(store, name, [Answer(name, name, name, 1, 1.0)]) == (1, 1)
     for name in names:
         assert found(store, name) == [Answer(name, name, name, 1, 1.0)]
     assert store.count() == len(names)
@@ -169,7 +204,7 @@ def test_two_writers_to_the_same_student_lose_and_double_nothing(url: str) -> No
     for prefix in (*(f"w{writer}" for writer in range(writers)), "shared"):
         own = [int(event.split("-")[1]) for event in events if event.startswith(f"{prefix}-")]
         assert own == list(range(each))
-    assert store.find("ada") == Student(store.recent(1)[0].number, "ada", (writers + 1) * each)
+    assert store.find("ada") == Student(store.recent(1)[0].number, "ada", (writers + 1) * each, 0)
     store.close()
 
 

@@ -24,7 +24,7 @@ class AKT(AttentionBackbone):
 
     def __init__(self, n_concepts: int, n_questions: int, **options: Any) -> None:
         super().__init__(n_concepts, n_questions, **options)
-        self.answered_variation = nn.Embedding(2, self.d)
+        self.answered_variation = nn.Embedding(self.responses, self.d)
 
     def add_block(self) -> None:
         """Self-attention over y, self-attention over x without feed-forward, and a retrieval of y by x."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from tsdr.backbones.contract import Backbone
+from tsdr.backbones.contract import Backbone, only_if
 from tsdr.backbones.dropout import Dropout
 from tsdr.backbones.sizes import SIZES, Size
 from tsdr.errors import InputError
@@ -269,6 +269,7 @@ class AttentionBackbone(Backbone[AttentionHistory]):
     whether positions are added (`positional`) and whether a question's difficulty is a vector or a number.
     """
 
+    can_read_skips = True
     positional = False
     vector_difficulty = False
 
@@ -282,17 +283,19 @@ class AttentionBackbone(Backbone[AttentionHistory]):
         blocks: int = 2,
         dropout: float = 0.05,
         size: Size = "paper",
+        skips: bool = False,
     ) -> None:
         super().__init__(n_concepts, n_questions)
         if size not in SIZES:
             raise InputError(f"there is no size {size!r}; choose from {', '.join(SIZES)}")
         if heads < 1 or d < 1 or d % (2 * heads):
             raise InputError(f"d is {d}, which is not a multiple of {2 * heads}: {heads} heads of an even width")
-        self.options = {"d": d, "heads": heads, "blocks": blocks, "dropout": dropout, "size": size}
+        self.options = {"d": d, "heads": heads, "blocks": blocks, "dropout": dropout, "size": size, **only_if(skips)}
         self.d, self.heads, self.dropout = d, heads, dropout
         self.d_ff, self.head_widths = SIZES[size]
         self.target = RaschEmbedding(n_concepts, n_questions, d, d if self.vector_difficulty else 1)
-        self.answered = nn.Embedding(2, d)
+        self.responses = 3 if skips else 2
+        self.answered = nn.Embedding(self.responses, d)
         self.knowledge, self.retrieval = Blocks(), Blocks()
         for _ in range(blocks):
             self.add_block()

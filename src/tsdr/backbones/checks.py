@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from tsdr.backbones.contract import AnyBackbone, build_backbone
-from tsdr.sequences import Batch
+from tsdr.backbones.contract import AnyBackbone, backbone_class, build_backbone
+from tsdr.sequences import SKIPPED, Batch
 
 STUDENTS, STEPS = 6, 60
 CHANGES = (0, 1, 2, 5, 11, 23, 41, 53, 58)  # the steps at and after which the log is changed
@@ -52,20 +52,28 @@ class Audit:
 def check_backbone(model: AnyBackbone | str, *, seed: int = 0) -> Audit:
     """Audit a model, or a registered backbone by name; the model itself is left as it is.
 
+    A model that reads skipped offers is shown some, among answers: they are no more to be seen too early than answers
+    are. Of a backbone that can, by name, both kinds are audited.
+
     >>> check_backbone("dkt").passed
     True
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if isinstance(model, str):
-            model = build_backbone(model, n_concepts=7, n_questions=19)
-        auditor = _Auditor(copy.deepcopy(model).cpu())
-        return Audit(tuple(auditor.run()))
+        if not isinstance(model, str):
+            return Audit(tuple(_Auditor(copy.deepcopy(model).cpu()).run()))
+        sizes = {"n_concepts": 7, "n_questions": 19}
+        checks = list(_Auditor(build_backbone(model, **sizes)).run())
+        if backbone_class(model).can_read_skips:
+            reading = _Auditor(build_backbone(model, **sizes, skips=True)).run()
+            checks += [replace(check, name=f"with skips: {check.name}") for check in reading]
+        return Audit(tuple(checks))
 
 
 class _Auditor:
     def __init__(self, model: AnyBackbone) -> None:
         self.model = model.eval()
+        self.responses = 3 if model.reads_skips else 2
         self.batch = self._random_batch()
         self.targets = torch.arange(model.n_concepts).expand(STUDENTS, STEPS, -1)
 
@@ -129,11 +137,10 @@ class _Auditor:
         deviations = {}
         for step in CHANGES:
             other = self._random_batch()
-            changed = Batch.of_answers(
+            changed = _of_events(
                 torch.cat([self.batch.concept[:, :step], other.concept[:, step:]], dim=1),
                 torch.cat([self.batch.question[:, :step], other.question[:, step:]], dim=1),
-                torch.cat([self.batch.correct[:, :step], other.correct[:, step:]], dim=1),
-                self.batch.mask,
+                torch.cat([self.batch.response[:, :step], other.response[:, step:]], dim=1),
             )
             for name, after in views(changed).items():
                 deviations[f"{name}, change at step {step}"] = (after - before[name]).abs()[:, : step + 1]
@@ -280,19 +287,25 @@ class _Auditor:
         return Check("gradients reach every parameter", len(missed), ", ".join(missed) or "-", 0.0)
 
     def _flip(self, steps: slice) -> Batch:
-        """Other answers at these steps, as labels and as what a model reads."""
-        correct = self.batch.correct.clone()
-        correct[:, steps] = 1 - correct[:, steps]
-        return replace(self.batch, response=correct, correct=correct)
+        """Other responses at these steps, as labels and as what a model reads."""
+        response = self.batch.response.clone()
+        response[:, steps] = (response[:, steps] + 1) % self.responses
+        return _of_events(self.batch.concept, self.batch.question, response)
 
     def _random_batch(self) -> Batch:
         shape = (STUDENTS, STEPS)
-        return Batch.of_answers(
+        return _of_events(
             concept=torch.randint(self.model.n_concepts, shape),
             question=torch.randint(self.model.n_questions, shape),
-            correct=torch.randint(2, shape),
-            mask=torch.ones(shape, dtype=torch.bool),
+            response=torch.randint(self.responses, shape),
         )
+
+
+def _of_events(concept: Tensor, question: Tensor, response: Tensor) -> Batch:
+    """A batch without padding of answers and skipped offers; all answers but those of the first step are scored."""
+    answered = response != SKIPPED
+    batch = Batch.of_answers(concept, question, response * answered, torch.ones_like(answered))
+    return replace(batch, response=response, scored=batch.scored & answered)
 
 
 def _worst(name: str, deviations: dict[str, Tensor], allowed: float) -> Check:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import get_device_states, set_device_states
 
-from tsdr.defaults import LONG_WINDOW, Extent
+from tsdr.defaults import LONG_WINDOW, Extent, Skips
 from tsdr.errors import InputError
 from tsdr.sequences import Batch, Sequences
 
@@ -34,6 +34,9 @@ class Backbone(nn.Module, ABC, Generic[History]):
     # Whether it keeps no more of a long history than of a short one, and can go on from there: it then reads whole
     # histories, at a cost that is linear in their length.
     linear: ClassVar[bool] = False
+    # Whether it can be built with `skips=True`: it then reads a third response, `SKIPPED`, of offers that were turned
+    # down. Any other one is not shown them.
+    can_read_skips: ClassVar[bool] = False
 
     def __init__(self, n_concepts: int, n_questions: int) -> None:
         super().__init__()
@@ -42,6 +45,11 @@ class Backbone(nn.Module, ABC, Generic[History]):
         self.n_concepts = n_concepts
         self.n_questions = n_questions
         self.options: dict[str, Any] = {}  # what it was built with, defaults included, to build it again
+
+    @property
+    def reads_skips(self) -> bool:
+        """Whether it was built to read offers that were turned down."""
+        return bool(self.options.get("skips", False))
 
     @property
     def light_options(self) -> dict[str, Any]:
@@ -257,6 +265,11 @@ class _Chunks(torch.autograd.Function):
         return *(None,) * 6, *(next(of_wanted) if t.requires_grad else None for t in (*past, *parameters))
 
 
+def only_if(skips: bool) -> dict[str, bool]:
+    """The option to read skips, of a model that does: one that does not is built as if there were no such option."""
+    return {"skips": True} if skips else {}
+
+
 _REGISTRY: dict[str, type[AnyBackbone]] = {}
 
 
@@ -288,6 +301,15 @@ def backbone_class(name: str) -> type[AnyBackbone]:
 def usual_window(name: str) -> Extent:
     """How much of a history a backbone has in view if it is not told: all that it can read at a bearable cost."""
     return "all" if backbone_class(name).linear else LONG_WINDOW
+
+
+def skips_are_read(name: str, skipped_offers: int, wanted: Skips | None = None) -> bool:
+    """Whether a backbone reads the skipped offers of a log: where there are any, if it can, and unless it is not to."""
+    able = backbone_class(name).can_read_skips
+    if wanted == "read" and not able:
+        others = ", ".join(other for other, known in _REGISTRY.items() if known.can_read_skips)
+        raise InputError(f"{name} does not read skipped offers: leave them out, or take one of {others}")
+    return able and skipped_offers > 0 and wanted != "ignore"
 
 
 def check_window(name: str, window: Extent) -> None:

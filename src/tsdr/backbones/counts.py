@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from tsdr.backbones.contract import Backbone, Reader, register_backbone
+from tsdr.backbones.contract import Backbone, Reader, only_if, register_backbone
 from tsdr.backbones.logistic import CLOSELY, ROUGHLY, Term, fit_logistic
 from tsdr.devices import device_of
-from tsdr.sequences import Batch, Sequences
+from tsdr.sequences import SKIPPED, Batch, Sequences
 
 HALF_LIVES = (2.0, 8.0, 30.0)  # of forgotten counts, in answers
 FREE_RIGHT, FREE_WRONG = 15, 12  # up to so many answers in a concept, each pair of numbers has an effect of its own
@@ -24,14 +24,17 @@ LEAST = 1e-30  # a success, or failure, that is as good as none
 HARDLY = 1e-3
 SHRUNK = ("cross", "concept.weight", "concept_slope.weight", "free.weight", "question.weight")
 PREPARED_AT_ONCE = 256
+# What a skip counts for is a multiple of 1 / 128: sums of such parts are exact, in whatever order, and so not one bit
+# of what is known before a step depends on what comes after it.
+GRAINS = 128
 AT_ONCE = 200  # steps whose forgotten counts are added up together
 
 
 class Tally(NamedTuple):
-    """Right and wrong answers to each of many things, as they add up along histories.
+    """What adds up along histories for each of many things: N numbers, such as right and wrong answers.
 
-    `keys` [B, L] are things and steps in one number, in order, and `totals` [B, L + 1, 2] what has come up to each; the
-    `table` [B, things, 2], if there is one, has what had come before any of them.
+    `keys` [B, L] are things and steps in one number, in order, and `totals` [B, L + 1, N] what has come up to each; the
+    `table` [B, things, N], if there is one, has what had come before any of them.
     """
 
     keys: Tensor
@@ -39,30 +42,31 @@ class Tally(NamedTuple):
     table: Tensor | None
 
     @classmethod
-    def of(cls, thing: Tensor, answer: Tensor, table: Tensor | None = None) -> "Tally":
-        """Of answers [B, L, 2] to things [B, L]."""
+    def of(cls, thing: Tensor, told: Tensor, table: Tensor | None = None) -> "Tally":
+        """Of what is told [B, L, N] of things [B, L]."""
         steps = thing.shape[1]
         keys, order = (thing * (steps + 1) + torch.arange(steps, device=thing.device)).sort(1)
-        in_order = answer.gather(1, order[..., None].expand(-1, -1, 2))
+        in_order = told.gather(1, order[..., None].expand_as(told))
         return cls(keys, nn.functional.pad(in_order.cumsum(1), (0, 0, 1, 0)), table)
 
     def before(self, thing: Tensor, step: Tensor) -> Tensor:
-        """Right and wrong answers [B, M, K, 2] to things [B, M, K] before steps [B, M]."""
-        things, counted = thing.flatten(1), []
+        """What [B, M, K, N] had come of things [B, M, K] before steps [B, M]."""
+        things, counted, numbers = thing.flatten(1), [], self.totals.shape[2]
         if self.table is not None:
-            counted.append(self.table.gather(1, things[..., None].expand(-1, -1, 2)))
+            counted.append(self.table.gather(1, things[..., None].expand(-1, -1, numbers)))
         if self.keys.shape[1] or self.table is None:
             first = things * self.totals.shape[1]
             until = first + step.repeat_interleave(thing.shape[2], 1)
             counted.append(self._between(first, until))
-        return sum(counted[1:], counted[0]).view(*thing.shape, 2)
+        return sum(counted[1:], counted[0]).view(*thing.shape, numbers)
 
     def _between(self, first: Tensor, until: Tensor) -> Tensor:
-        """What [B, N, 2] has keys from the first up to, and without, the last [B, N]."""
+        """What [B, M, N] has keys from the first up to, and without, the last [B, M]."""
         if torch.compiler.is_exporting():  # ONNX cannot search, and has a window to compare with at most
             there = (self.keys[:, None] >= first[..., None]) & (self.keys[:, None] < until[..., None])
             return there.to(self.totals.dtype) @ self.totals.diff(dim=1)
-        places = (torch.searchsorted(self.keys, key)[..., None].expand(-1, -1, 2) for key in (until, first))
+        numbers = self.totals.shape[2]
+        places = (torch.searchsorted(self.keys, key)[..., None].expand(-1, -1, numbers) for key in (until, first))
         reached, begun = (self.totals.gather(1, place) for place in places)
         return reached - begun
 
@@ -71,15 +75,16 @@ class Tally(NamedTuple):
 class CountsHistory:
     """What of the past can still be counted, and what has been counted already.
 
-    Events [B, L] are those that were encoded, and before them those of what came earlier; a response of -1 is none.
-    `overall` [B, T + 1, F] has what is known of the student before each of the T steps that were encoded, and `running`
-    [B, 4 + 2 half-lives] the sums that it is made of, as they stand at the end. A history that has ended has no events,
-    and its answers in the tables of its tallies.
+    Events [B, L] are those that were encoded, and before them those of what came earlier, with what each is `told`
+    [B, L, N] to count for: right, wrong or, where skips are read, skipped as too easy or too hard, in part. `overall`
+    [B, T + 1, F] has what is known of the student before each of the T steps that were encoded, and `running`
+    [B, N (1 + half-lives) + 2] the sums that it is made of, as they stand at the end. A history that has ended has no
+    events, and its answers in the tables of its tallies.
     """
 
     concept: Tensor
     question: Tensor
-    response: Tensor
+    told: Tensor
     length: Tensor
     overall: Tensor
     running: Tensor
@@ -105,10 +110,15 @@ class Counts(Backbone[CountsHistory]):
     without a question, or with one that was not in the training split, has the mean success over the concept's
     questions (over 7 of them, by quantiles of their effects): no average question, and no matter which of them the log
     shows most often.
+
+    With `skips`, an offer that was turned down counts like an answer, of two further kinds: as too easy, by the success
+    that was to be expected of it, and as too hard, by what is left of that. Expected is what a first fit, that does not
+    know why offers are turned down, has to say by the question and by what was answered in the concept.
     """
 
     fits_itself = True
     linear = True
+    can_read_skips = True
     seen: Tensor
     representative: Tensor
     beside: Tensor
@@ -119,17 +129,20 @@ class Counts(Backbone[CountsHistory]):
     ease_of_concept: Tensor
     ease_of_question: Tensor
     average: Tensor
+    expected: Tensor
 
-    def __init__(self, n_concepts: int, n_questions: int) -> None:
+    def __init__(self, n_concepts: int, n_questions: int, *, skips: bool = False) -> None:
         super().__init__(n_concepts, n_questions)
-        overall = 5 + 2 * len(HALF_LIVES)
+        self.options = only_if(skips)
+        self.kinds = 4 if skips else 2
+        overall = self.kinds * (1 + len(HALF_LIVES)) + 3
         self.bias = nn.Parameter(torch.zeros(()))
         self.concept = nn.Embedding(n_concepts, 1)
-        self.slope, self.concept_slope = nn.Parameter(torch.zeros(2)), nn.Embedding(n_concepts, 2)
+        self.slope, self.concept_slope = nn.Parameter(torch.zeros(self.kinds)), nn.Embedding(n_concepts, self.kinds)
         self.free = nn.Embedding((FREE_RIGHT + 1) * (FREE_WRONG + 1), 1)
-        self.overall, self.cross = nn.Parameter(torch.zeros(overall)), nn.Parameter(torch.zeros(2, overall))
+        self.overall, self.cross = (nn.Parameter(torch.zeros(*n, overall)) for n in ((), (self.kinds,)))
         self.question = nn.Embedding(n_questions + 1, 1, padding_idx=n_questions)
-        self.question_slope = nn.Parameter(torch.zeros(2))
+        self.question_slope = nn.Parameter(torch.zeros(self.kinds))
         with torch.no_grad():
             for effects in self.parameters():
                 effects.normal_(0, 0.1)  # `prepare` finds better ones
@@ -144,29 +157,30 @@ class Counts(Backbone[CountsHistory]):
         self.register_buffer("average", torch.zeros(overall))
         self.register_buffer("ease_of_concept", self.concept.weight.detach()[:, 0].clone())
         self.register_buffer("ease_of_question", self.question.weight.detach()[:, 0].clone())
+        if skips:
+            self.register_buffer("expected", torch.zeros(3))
 
     def encode(self, batch: Batch) -> CountsHistory:
         """The events, and what is known of the student before each step."""
-        running = torch.zeros(batch.mask.shape[0], 4 + 2 * len(HALF_LIVES), device=batch.mask.device)
+        sums = self.kinds * (1 + len(HALF_LIVES)) + 2
+        running = torch.zeros(batch.mask.shape[0], sums, device=batch.mask.device)
         return self.go_on(_without_events(running, None, None), batch)
 
     def go_on(self, past: CountsHistory, batch: Batch) -> CountsHistory:
         """The same, on top of what came earlier."""
-        response = torch.where(batch.mask, batch.response, -1)
-        answer = _right_and_wrong(response)
-        eased = answer * self._ease(batch.concept, batch.question)[..., None]
+        told = self._told_by(past, batch)
+        eased = told[..., :2] * self._ease(batch.concept, batch.question)[..., None]
         sums = [past.running[:, None]]
-        for part, ease in zip(answer.split(AT_ONCE, 1), eased.split(AT_ONCE, 1), strict=True):
+        for part, ease in zip(told.split(AT_ONCE, 1), eased.split(AT_ONCE, 1), strict=True):
             sums.append(_added_up(sums[-1][:, -1:], part, ease))
         known = torch.cat(sums, 1)
         length = batch.mask.sum(1)
         end = known.gather(1, length[:, None, None].expand(-1, 1, known.shape[-1])).squeeze(1)
-        now = batch.concept, torch.where(batch.question < 0, self.n_questions, batch.question), response
-        earlier = past.concept, past.question, past.response
+        now = batch.concept, torch.where(batch.question < 0, self.n_questions, batch.question), told
+        earlier = past.concept, past.question, past.told
         concept, question, told = (torch.cat(both, 1) for both in zip(earlier, now, strict=True))
-        answers = _right_and_wrong(told)
-        by_concept = Tally.of(concept, answers, past.by_concept.table)
-        at_question = answers * (question < self.n_questions)[..., None]
+        by_concept = Tally.of(concept, told, past.by_concept.table)
+        at_question = told * (question < self.n_questions)[..., None]
         by_question = Tally.of(question, at_question, past.by_question.table)
         return CountsHistory(concept, question, told, length, _overall(known), end, by_concept, by_question)
 
@@ -216,32 +230,32 @@ class Counts(Backbone[CountsHistory]):
     def append(self, history: CountsHistory, concept: Tensor, question: Tensor, response: Tensor) -> CountsHistory:
         """One more answer in the tables: the cost does not grow with the history."""
         state = self.state_of(history)
-        answer = _right_and_wrong(response)
         rows = torch.arange(concept.shape[0], device=concept.device)
+        told = self._told(concept, question, response, state["by_concept"][rows, concept, :2])
         asked = torch.where(question < 0, self.n_questions, question)
-        eased = answer * self._ease(concept, question)[:, None]
-        at_question = answer * (question >= 0)[:, None]
+        eased = told[:, :2] * self._ease(concept, question)[:, None]
+        at_question = told * (question >= 0)[:, None]
         return self.from_state(
             {
-                "running": _added_up(state["running"][:, None], answer[:, None], eased[:, None])[:, 0],
-                "by_concept": state["by_concept"].index_put((rows, concept), answer, accumulate=True),
+                "running": _added_up(state["running"][:, None], told[:, None], eased[:, None])[:, 0],
+                "by_concept": state["by_concept"].index_put((rows, concept), told, accumulate=True),
                 "by_question": state["by_question"].index_put((rows, asked), at_question, accumulate=True),
             }
         )
 
     def state_of(self, history: CountsHistory) -> dict[str, Tensor]:
-        """The running sums, and right and wrong answers in tables: by concept, and by question."""
-        answer = _right_and_wrong(history.response)
-        rows = torch.arange(answer.shape[0], device=answer.device)[:, None].expand(answer.shape[:2])
+        """The running sums, and what was told in tables: by concept, and by question."""
+        told = history.told
+        rows = torch.arange(told.shape[0], device=told.device)[:, None].expand(told.shape[:2])
 
         def table(tally: Tally, size: int, thing: Tensor, counted: Tensor) -> Tensor:
-            before = answer.new_zeros(answer.shape[0], size, 2) if tally.table is None else tally.table
+            before = told.new_zeros(told.shape[0], size, self.kinds) if tally.table is None else tally.table
             return before.index_put((rows, thing), counted, accumulate=True) if thing.shape[1] else before
 
-        at_question = answer * (history.question < self.n_questions)[..., None]
+        at_question = told * (history.question < self.n_questions)[..., None]
         return {
             "running": history.running,
-            "by_concept": table(history.by_concept, self.n_concepts, history.concept, answer),
+            "by_concept": table(history.by_concept, self.n_concepts, history.concept, told),
             "by_question": table(history.by_question, self.n_questions + 1, history.question, at_question),
         }
 
@@ -265,9 +279,11 @@ class Counts(Backbone[CountsHistory]):
         Twice: how easy concepts and questions are, which the features of a student go by, is taken from a first fit
         that does not know it.
         """
-        self.ease_of_concept.zero_()
-        self.ease_of_question.zero_()
+        for known in (self.ease_of_concept, self.ease_of_question, *([self.expected] if self.reads_skips else [])):
+            known.zero_()
         self._fit(train, ROUGHLY)
+        if self.reads_skips:
+            self.expected.copy_(torch.cat([self.bias[None], self.slope[:2]]))
         self.ease_of_concept.copy_(self.concept.weight[:, 0])
         self.ease_of_question.copy_(self.question.weight[:, 0])
         self._fit(train)
@@ -328,13 +344,37 @@ class Counts(Backbone[CountsHistory]):
     def worth(self, right: int, wrong: int) -> Tensor:
         """What the first so many answers in a concept change, as a logit, for each concept."""
         every = torch.arange(self.n_concepts, device=self.bias.device)
-        answered = torch.tensor([float(right), float(wrong)], device=self.bias.device).expand(self.n_concepts, 2)
+        answered = torch.zeros(self.n_concepts, self.kinds, device=self.bias.device)
+        answered[:, 0], answered[:, 1] = right, wrong
         return self._of_concept(every, answered) - self._of_concept(every, torch.zeros_like(answered))
 
     def _ease(self, concept: Tensor, question: Tensor) -> Tensor:
         """How easy questions are, as far as it was known before anything of a student was."""
         index = torch.where(question < 0, self.n_questions, question)
         return self.ease_of_concept[concept] + self.ease_of_question[index]
+
+    def _told_by(self, past: CountsHistory, batch: Batch) -> Tensor:
+        """What the events of a batch count for [B, T, N], after a past."""
+        answer = _right_and_wrong(torch.where(batch.mask, batch.response, -1))
+        if not self.reads_skips:
+            return answer
+        concept = torch.cat([past.concept, batch.concept], 1)
+        table = past.by_concept.table
+        tally = Tally.of(concept, torch.cat([past.told[..., :2], answer], 1), None if table is None else table[..., :2])
+        steps = past.concept.shape[1] + torch.arange(batch.mask.shape[1], device=concept.device)
+        before = tally.before(batch.concept[..., None], steps.expand(len(batch), -1))[:, :, 0]
+        return self._told(batch.concept, batch.question, torch.where(batch.mask, batch.response, -1), before)
+
+    def _told(self, concept: Tensor, question: Tensor, response: Tensor, before: Tensor) -> Tensor:
+        """What events [...] count for [..., N], with what was answered in the concept before [..., 2]."""
+        answer = _right_and_wrong(response)
+        if not self.reads_skips:
+            return answer
+        known = (before.log1p() * self.expected[1:]).sum(-1)
+        success = (self.expected[0] + self._ease(concept, question) + known).sigmoid()
+        easy = (success * GRAINS).round() / GRAINS
+        skipped = (response == SKIPPED).float()
+        return torch.cat([answer, torch.stack([skipped * easy, skipped * (1 - easy)], -1)], -1)
 
     def _of_concept(self, concept: Tensor, counted: Tensor) -> Tensor:
         slopes = self.slope + self.concept_slope(concept)
@@ -354,9 +394,9 @@ class Counts(Backbone[CountsHistory]):
         return right - wrong
 
     def _counted(self, history: CountsHistory, target: Tensor, steps: Tensor, by: str) -> Tensor:
-        """Right and wrong answers [B, M, K, 2] to target concepts, or questions, before their steps."""
+        """What was told [B, M, K, N] of target concepts, or questions, before their steps."""
         tally = history.by_concept if by == "concept" else history.by_question
-        earlier = history.response.shape[1] - self.steps_of(history)
+        earlier = history.concept.shape[1] - self.steps_of(history)
         return tally.before(target, earlier + torch.minimum(steps, history.length[:, None]))
 
     def _at(self, history: CountsHistory, steps: Tensor) -> Tensor:
@@ -393,16 +433,15 @@ class Counts(Backbone[CountsHistory]):
 def _without_events(running: Tensor, by_concept: Tensor | None, by_question: Tensor | None) -> CountsHistory:
     """A history of running sums, with what is in tables, if it has any."""
     none = torch.zeros_like(running[:, :0], dtype=torch.long)
-    tallies = (
-        Tally(none, torch.zeros_like(running[:, :1, None]).expand(-1, -1, 2), t) for t in (by_concept, by_question)
-    )
+    nothing = running.new_zeros(running.shape[0], 1, (running.shape[1] - 2) // (1 + len(HALF_LIVES)))
+    tallies = (Tally(none, nothing, table) for table in (by_concept, by_question))
     length = torch.zeros_like(running[:, 0], dtype=torch.long)
-    return CountsHistory(none, none, none, length, _overall(running[:, None]), running, *tallies)
+    return CountsHistory(none, none, nothing[:, :0], length, _overall(running[:, None]), running, *tallies)
 
 
 def _pair(counted: Tensor) -> Tensor:
     """The number of a pair of right and wrong answers [..., 2], of which there are so many at most."""
-    right, wrong = counted.long().unbind(-1)
+    right, wrong = counted[..., :2].long().unbind(-1)
     return right.clamp(max=FREE_RIGHT) * (FREE_WRONG + 1) + wrong.clamp(max=FREE_WRONG)
 
 
@@ -411,14 +450,14 @@ def _right_and_wrong(response: Tensor) -> Tensor:
     return torch.stack([response == 1, response == 0], -1).float()
 
 
-def _added_up(before: Tensor, answer: Tensor, eased: Tensor) -> Tensor:
-    """Sums [B, T, 4 + 2 half-lives] after each of T answers [B, T, 2], on top of those before them [B, 1, ...]."""
-    at = torch.arange(answer.shape[1], device=answer.device)
+def _added_up(before: Tensor, told: Tensor, eased: Tensor) -> Tensor:
+    """Sums [B, T, N (1 + half-lives) + 2] after each of T events [B, T, N], on top of those before them [B, 1, ...]."""
+    at = torch.arange(told.shape[1], device=told.device)
     ago = at[:, None] - at  # [T, T]
     kept = torch.stack([_remembered(ago, half_life) for half_life in (math.inf, *HALF_LIVES)])
-    new = torch.cat([torch.einsum("hts,bsr->bthr", kept, answer).flatten(2), eased.cumsum(1)], -1)
+    new = torch.cat([torch.einsum("hts,bsr->bthr", kept, told).flatten(2), eased.cumsum(1)], -1)
     faded = torch.stack([_remembered(at + 1, half_life) for half_life in (math.inf, *HALF_LIVES)], 1)
-    return new + before * torch.cat([faded.repeat_interleave(2, 1), torch.ones_like(faded[:, :2])], 1)
+    return new + before * torch.cat([faded.repeat_interleave(told.shape[2], 1), torch.ones_like(faded[:, :2])], 1)
 
 
 def _remembered(ago: Tensor, half_life: float) -> Tensor:
@@ -428,7 +467,7 @@ def _remembered(ago: Tensor, half_life: float) -> Tensor:
 
 
 def _overall(sums: Tensor) -> Tensor:
-    """Features [..., F] from the sums over right and wrong answers: their numbers, forgotten numbers, and ease."""
+    """Features [..., F] from sums over events: numbers of each kind, forgotten numbers, share right, and ease."""
     right, wrong = sums[..., :1], sums[..., 1:2]
     numbers, ease = sums[..., :-2], sums[..., -2:]
     return torch.cat([numbers.log1p(), (right + 1) / (right + wrong + 2), ease / (1 + sums[..., :2])], -1)

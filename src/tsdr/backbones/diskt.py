@@ -16,7 +16,7 @@ from tsdr.backbones.attention import (
 from tsdr.backbones.contract import register_backbone
 from tsdr.backbones.dropout import Dropout
 from tsdr.backbones.simplekt import SimpleKT
-from tsdr.sequences import Batch, Sequences
+from tsdr.sequences import SKIPPED, Batch, Sequences
 
 DISTANCE_PENALTY = 1e-3
 ATTENTION_DROPOUT = 0.1
@@ -51,14 +51,14 @@ class DisKT(SimpleKT):
     An answer contradicts when it is unlikely for its concept: v = 1 - r + (2r - 1) s_c, s_c the concept's share
     right in the training split (`prepare`), and u v lies below the mean of the student's earlier u v, 0.2 for the
     first; u is uniform in [0.1, 1] in training, 0.55 in evaluation. The penalty is 0.001 times the mean distance
-    between y⁺ and y⁻.
+    between y⁺ and y⁻. An offer that was skipped is blank in both streams, and is passed over by the attention to them.
     """
 
     share_right: Tensor
 
     def __init__(self, n_concepts: int, n_questions: int, **options: Any) -> None:
         super().__init__(n_concepts, n_questions, **options)
-        self.answered_variation = nn.Embedding(2, self.d)
+        self.answered_variation = nn.Embedding(self.responses, self.d)
         self.blank = nn.Parameter(torch.randn(self.d))
         self.familiar, self.unfamiliar = AbilityEncoder(self.d), AbilityEncoder(self.d)
         self.attention_dropout = Dropout(ATTENTION_DROPOUT)
@@ -98,15 +98,16 @@ class DisKT(SimpleKT):
         assert state is not None
         right, wrong = self._streams(y, batch.response)
         evidence = self._evidence(batch.concept, batch.response)
-        before = evidence.cumsum(1) - evidence
-        count = self._every(batch).clamp(min=1)
-        mean = torch.where(self._every(batch) == 0, FIRST_MEAN, before / count)
+        answered = (batch.response != SKIPPED) & batch.mask
+        before, count = evidence.cumsum(1) - evidence, answered.cumsum(1) - answered.long()
+        mean = torch.where(count == 0, FIRST_MEAN, before / count.clamp(min=1))
         return {
             "state": state,
             "right": right,
             "wrong": wrong,
             "evidence": evidence * batch.mask,
-            "contradicts": evidence < mean - TIE,
+            "answered": answered,
+            "contradicts": (evidence < mean - TIE) | ~answered,
         }
 
     def extend(
@@ -115,14 +116,15 @@ class DisKT(SimpleKT):
         """The same for one more interaction."""
         right, wrong = self._streams(y, response)
         evidence = self._evidence(concept, response)
-        mean = history.extra["evidence"].sum(1) / history.length.clamp(min=1)
-        mean = torch.where(history.length == 0, FIRST_MEAN, mean)
+        count, answered = history.extra["answered"].sum(1), response != SKIPPED
+        mean = torch.where(count == 0, FIRST_MEAN, history.extra["evidence"].sum(1) / count.clamp(min=1))
         new = {
             "state": state,
             "right": right,
             "wrong": wrong,
             "evidence": evidence,
-            "contradicts": evidence < mean[:, None] - TIE,
+            "answered": answered,
+            "contradicts": (evidence < mean[:, None] - TIE) | ~answered,
         }
         rows = torch.arange(len(concept), device=concept.device)
         return {name: _grow(history.extra[name]).index_put((rows, history.length), new[name][:, 0]) for name in new}
@@ -157,20 +159,16 @@ class DisKT(SimpleKT):
         return merge_heads((weights @ right) * agreeing.seen()), merge_heads((weights @ wrong) * agreeing.seen())
 
     def _streams(self, y: Tensor, response: Tensor) -> tuple[Tensor, Tensor]:
-        is_right = (response == 1)[..., None]
-        return self.familiar(torch.where(is_right, y, self.blank)), self.unfamiliar(
-            torch.where(is_right, self.blank, y)
-        )
+        right, wrong = (torch.where((response == kind)[..., None], y, self.blank) for kind in (1, 0))
+        return self.familiar(right), self.unfamiliar(wrong)
 
     def _evidence(self, concept: Tensor, response: Tensor) -> Tensor:
-        """u v: how much an answer says, and how likely it is for its concept."""
+        """u v: how much an answer says, and how likely it is for its concept; nothing of what was skipped."""
         likely = 1 - response + (2 * response - 1) * self.share_right[concept]
+        likely = torch.where(response == SKIPPED, 0.0, likely)
         if self.training:
             return likely * torch.empty_like(likely).uniform_(LEAST_CERTAINTY, 1)
         return likely * (LEAST_CERTAINTY + 1) / 2
-
-    def _every(self, batch: Batch) -> Tensor:
-        return torch.arange(batch.mask.shape[1], device=batch.mask.device)[None]
 
 
 def _grow(tensor: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from tsdr.backbones.contract import Backbone, register_backbone
+from tsdr.backbones.contract import Backbone, only_if, register_backbone
 from tsdr.backbones.dropout import Dropout
 from tsdr.backbones.recurrent import States, at_steps, begun, end_of, ended_with, run_on, step_on
 from tsdr.backbones.sizes import SIZES
@@ -22,15 +22,24 @@ class DKT(Backbone[States]):
     """
 
     linear = True
+    can_read_skips = True
 
     def __init__(
-        self, n_concepts: int, n_questions: int, *, d: int = 64, dropout: float = 0.05, size: str = "paper"
+        self,
+        n_concepts: int,
+        n_questions: int,
+        *,
+        d: int = 64,
+        dropout: float = 0.05,
+        size: str = "paper",
+        skips: bool = False,
     ) -> None:
         super().__init__(n_concepts, n_questions)
         if size not in SIZES:
             raise InputError(f"there is no size {size!r}; choose from {', '.join(SIZES)}")
-        self.options = {"d": d, "dropout": dropout}
-        self.interaction = nn.Embedding(2 * n_concepts, d)
+        self.options = {"d": d, "dropout": dropout, **only_if(skips)}
+        self.responses = 3 if skips else 2
+        self.interaction = nn.Embedding(self.responses * n_concepts, d)
         self.lstm = nn.LSTM(d, d, batch_first=True)
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(d, n_concepts)
@@ -41,7 +50,9 @@ class DKT(Backbone[States]):
 
     def go_on(self, past: States, batch: Batch) -> States:
         """The same, from the states at the end of the past."""
-        return run_on(self.lstm, past, self.interaction(2 * batch.concept + batch.response), batch.mask.sum(1))
+        return run_on(
+            self.lstm, past, self.interaction(self.responses * batch.concept + batch.response), batch.mask.sum(1)
+        )
 
     def state_of(self, history: States) -> dict[str, Tensor]:
         """The states at the end."""
@@ -74,7 +85,7 @@ class DKT(Backbone[States]):
 
     def append(self, history: States, concept: Tensor, question: Tensor, response: Tensor) -> States:
         """One more step of the LSTM."""
-        return step_on(self.lstm, history, self.interaction(2 * concept + response))
+        return step_on(self.lstm, history, self.interaction(self.responses * concept + response))
 
     def steps_of(self, history: States) -> int:
         """The steps of the history."""

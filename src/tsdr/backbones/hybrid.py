@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from tsdr.backbones.contract import Backbone, register_backbone
+from tsdr.backbones.contract import Backbone, only_if, register_backbone
 from tsdr.backbones.counts import Counts, CountsHistory
 from tsdr.backbones.dropout import Dropout
 from tsdr.backbones.recurrent import States, at_steps, begun, end_of, ended_with, run_on, step_on
 from tsdr.backbones.scored import logits_of_scored
-from tsdr.sequences import Batch, Sequences
+from tsdr.sequences import SKIPPED, Batch, Sequences
 
 OF_QUESTION = 16  # numbers that are learned of a question
 OFTEN = 20  # answers in the training split from which on any are
@@ -40,20 +40,29 @@ class Hybrid(Backbone[HybridHistory]):
     """
 
     linear = True
+    can_read_skips = True
     often: Tensor
     holds: Tensor
 
     def __init__(
-        self, n_concepts: int, n_questions: int, *, d: int = 64, dropout: float = 0.3, shrinkage: float = 1e-3
+        self,
+        n_concepts: int,
+        n_questions: int,
+        *,
+        d: int = 64,
+        dropout: float = 0.3,
+        shrinkage: float = 1e-3,
+        skips: bool = False,
     ) -> None:
         super().__init__(n_concepts, n_questions)
-        self.options = {"d": d, "dropout": dropout, "shrinkage": shrinkage}
+        self.options = {"d": d, "dropout": dropout, "shrinkage": shrinkage, **only_if(skips)}
         self.shrinkage = shrinkage
-        self.base = Counts(n_concepts, n_questions).requires_grad_(False)
-        self.interaction = nn.Embedding(2 * n_concepts, d)
+        self.base = Counts(n_concepts, n_questions, skips=skips).requires_grad_(False)
+        self.responses = 3 if skips else 2
+        self.interaction = nn.Embedding(self.responses * n_concepts, d)
         self.question = nn.Embedding(n_questions + 1, OF_QUESTION)
         self.asked = nn.Linear(OF_QUESTION, d, bias=False)
-        self.surprise = nn.Linear(2, d)
+        self.surprise = nn.Linear(self.responses, d)
         self.lstm = nn.LSTM(d, d, batch_first=True)
         self.dropout = Dropout(dropout)
         self.shared = nn.Linear(d, 1)
@@ -78,7 +87,7 @@ class Hybrid(Backbone[HybridHistory]):
         """The share of what the network adds that fits these answers best, none of it at the least and all at most."""
         self.holds.fill_(1)
         of_counts, of_all = (logits_of_scored(model, validation).double() for model in (self.base, self))
-        added, correct = of_all - of_counts, validation.answers.correct[validation.scored]
+        added, correct = of_all - of_counts, validation.events.correct[validation.scored]
         least, most = 0.0, 1.0
         for _ in range(HALVINGS):
             middle = (least + most) / 2
@@ -156,11 +165,14 @@ class Hybrid(Backbone[HybridHistory]):
         return self.shrinkage * sum((part.square().sum(-1)[batch.scored].mean() for part in parts), torch.zeros(()))
 
     def _inputs(self, concept: Tensor, question: Tensor, response: Tensor, expected: Tensor) -> Tensor:
-        """What the LSTM reads of answers [...], of which so much was expected, as a logit."""
+        """What the LSTM reads of events [...], of which so much was expected, as a logit."""
         success = expected.sigmoid()
-        surprise = torch.stack([response - success, success - 0.5], -1)
-        asked = (2 * response - 1)[..., None] * self.asked(self._of(question))
-        return self.interaction(2 * concept + response) + asked + self.surprise(surprise)
+        answered = response != SKIPPED
+        surprise = [answered * (response - success), success - 0.5]
+        if self.reads_skips:
+            surprise.append(~answered * (success - 0.5))
+        asked = (answered * (2 * response - 1))[..., None] * self.asked(self._of(question))
+        return self.interaction(self.responses * concept + response) + asked + self.surprise(torch.stack(surprise, -1))
 
     def _beside(self, state: Tensor, concept: Tensor, question: Tensor | None) -> tuple[Tensor, Tensor]:
         """What the state [B, M, d] adds to the logit of concepts [B, M, K], and to that of their questions."""

@@ -48,7 +48,7 @@ def prepare_command(
     seed: Annotated[int, typer.Option(min=0, help="Of the sample.")] = SEED,
     minimum: Annotated[int, typer.Option(min=1, help="Students with fewer answers are left out.")] = MINIMUM,
     unanswered: Annotated[
-        Unanswered, typer.Option(help="What becomes of \"I don't know\" (Slepemapy); drop is the paper's rule.")
+        Unanswered, typer.Option(help="What becomes of what was shown and not answered; drop is the paper's rule.")
     ] = "skipped",
 ) -> None:
     """Turn the files of a data set, as they are downloaded, into a log, and account for every row."""

@@ -16,6 +16,7 @@ from tsdr.cli.shared import (
     Scored,
     Separator,
     Size,
+    SkipsRead,
     Stopping,
     Window,
     console,
@@ -65,6 +66,7 @@ def fit_command(
     validation: Validation = VALIDATION,
     window: Window = None,
     learn: Learned = None,
+    skips: SkipsRead = None,
     minimum: Minimum = MINIMUM,
     seed: Annotated[int, typer.Option(min=0)] = SEED,
     device: DeviceName = "auto",
@@ -90,6 +92,7 @@ def fit_command(
             options=_options(size),
             window=window,
             learned=learn,
+            skips=skips,
             minimum=minimum,
             validation=validation,
             training=training,
@@ -119,6 +122,7 @@ def evaluate_command(
     window: Window = None,
     score: Scored = None,
     learn: Learned = None,
+    skips: SkipsRead = None,
     minimum: Minimum = MINIMUM,
     seed: Annotated[int, typer.Option(min=0)] = SEED,
     device: DeviceName = "auto",
@@ -139,6 +143,7 @@ def evaluate_command(
         window=window,
         scored=score,
         learned=learn,
+        skips=skips,
         minimum=minimum,
         training=TrainingOptions(seed=seed, device=device, stop_by=stop_by),
         out=out,
@@ -176,6 +181,7 @@ def compare_command(
     window: Window = None,
     score: Scored = None,
     learn: Learned = None,
+    skips: SkipsRead = None,
     minimum: Minimum = MINIMUM,
     seed: Annotated[int, typer.Option(min=0, help="Of folds, training and, without a log, the simulator.")] = SEED,
     device: DeviceName = "auto",
@@ -205,6 +211,7 @@ def compare_command(
         window=window,
         scored=score,
         learned=learn,
+        skips=skips,
         minimum=minimum,
         training=TrainingOptions(seed=seed, device=device, stop_by=stop_by),
         watch_bound=watch_bound,
@@ -235,12 +242,14 @@ def tune_command(
     separator: Separator = None,
 ) -> None:
     """Tune smoothness, alpha and the clip of tsdr's weights on validation students; call again to go on."""
-    from tsdr.backbones.contract import usual_window
+    from tsdr.backbones.contract import skips_are_read, usual_window
     from tsdr.experiments.tuning import tune
     from tsdr.sequences import Sequences
 
     in_view = window or usual_window(backbone)
-    sequences = Sequences.from_log(read(log, column, concept_separator, separator), window=in_view, minimum=minimum)
+    told = read(log, column, concept_separator, separator)
+    skips = skips_are_read(backbone, told.skipped_offers)
+    sequences = Sequences.from_log(told, window=in_view, minimum=minimum, skips=skips)
     where = storage or f"sqlite:///{log.name.split('.')[0]}.tune.db"
     with console.status("Tuning"), resumable("The same command", "the last whole trial"):
         best = tune(

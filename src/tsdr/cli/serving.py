@@ -119,20 +119,21 @@ def enroll_command(
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
 ) -> None:
-    """Bring the answers of a log into a store, so that the service knows its students; twice adds nothing."""
+    """Bring the answers and skips of a log into a store, so that the service knows its students; twice adds nothing."""
     from rich.progress import track
 
     with serving_installed():
         from tsdr.serving.store import without_password
         from tsdr.serving.transfer import enroll
-    answers = read(log, column, concept_separator, separator)
-    added = 0
+    told = read(log, column, concept_separator, separator)
+    answers = skips = 0
     with resumable("The same command", "the last student"):
-        enrolled = enroll(answers, store)
-        for count in track(enrolled, "Enrolling", len(answers.students), console=console, transient=True):
-            added += count
+        enrolled = enroll(told, store)
+        for new in track(enrolled, "Enrolling", len(told.students), console=console, transient=True):
+            answers, skips = answers + new.answers, skips + new.skips
+    added = f"{answers:,} answers and {skips:,} skips" if told.skipped_offers else f"{answers:,} answers"
     where = without_password(store)
-    console.print(f"{where}: {added:,} answers of {len(answers.students):,} students added", soft_wrap=True)
+    console.print(f"{where}: {added} of {len(told.students):,} students added", soft_wrap=True)
 
 
 @commands.command("collect", rich_help_panel=PANEL)
@@ -140,13 +141,14 @@ def collect_command(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Gets log.parquet and offers.parquet.")],
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
-    """Take the answers of a store as a log to learn from, and the offers with their propensities."""
+    """Take the answers and skips of a store as a log to learn from, and the offers with their propensities."""
     with serving_installed():
         from tsdr.serving.transfer import collect
     log, offers = collect(store, out)
+    skips = f" and {log.skipped_offers:,} skips" if log.skipped_offers else ""
     console.print(
-        f"{out}: {len(log):,} answers of {len(log.students):,} students (log.parquet), {offers.height:,} offers "
-        "(offers.parquet)",
+        f"{out}: {log.answered.height:,} answers{skips} of {len(log.students):,} students (log.parquet), "
+        f"{offers.height:,} offers (offers.parquet)",
         soft_wrap=True,
     )
 

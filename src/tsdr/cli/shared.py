@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from tsdr.defaults import Extent
+from tsdr.defaults import Extent, Skips
 from tsdr.errors import InputError, extra_missing
 from tsdr.paper import BACKBONES
 from tsdr.training.options import Device, StopBy
@@ -69,6 +69,12 @@ Learned = Annotated[
         parser=extent,
         metavar="N|all",
         help="How many of a student's latest answers are learned from; as many as one window has, if left out.",
+    ),
+]
+SkipsRead = Annotated[
+    Skips | None,
+    typer.Option(
+        "--skips", help="Offers that were shown and not answered: read as such, if left out, where the log has any."
     ),
 ]
 Stopping = Annotated[

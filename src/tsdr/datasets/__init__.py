@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import polars as pl
 
-from tsdr.datasets import assistments, ednet, ptadisc, slepemapy, steps, wcrp, xapi
+from tsdr.datasets import assistments, caliper, ednet, ptadisc, slepemapy, steps, wcrp, xapi
 from tsdr.datasets.account import Account, Counts
 from tsdr.datasets.interactions import Preparation, Unanswered, finish
 from tsdr.datasets.raw import RawFolder
@@ -17,7 +17,7 @@ from tsdr.log import Log
 
 __all__ = ["SOURCES", "Account", "Counts", "Sample", "Source", "Unanswered", "load", "prepare"]
 
-_MODULES = (wcrp, assistments, slepemapy, steps, ptadisc, ednet, xapi)
+_MODULES = (wcrp, assistments, slepemapy, steps, ptadisc, ednet, xapi, caliper)
 SOURCES: dict[str, Source] = {source.name: source for module in _MODULES for source in module.SOURCES}
 Sample = int | Literal["paper", "all"]
 
@@ -34,8 +34,8 @@ def load(
     """The log of a data set, from the folder (or the file) that its download unpacked to.
 
     `sample` draws so many students by `seed`, by default as many as the paper did, where it did. Students with fewer
-    than `minimum` answers are left out. `unanswered` says what becomes of "I don't know" (Slepemapy): a skipped offer,
-    a wrong answer, or nothing, as in the paper.
+    than `minimum` answers are left out. `unanswered` says what becomes of offers that were shown and not answered: a
+    skipped offer, a wrong answer, or nothing, as in the paper.
     """
     frame, _ = _interactions(name, raw, sample, seed, minimum, unanswered, lambda stage: None)
     return Log(_named(frame.lazy()).collect(), source=name)

@@ -1,7 +1,8 @@
 """EdNet-KT1: one CSV a student (`u123.csv`), or one table with a `user_id` column.
 
 Answers are compared with questions.csv. Questions of a bundle are answered together: they get the bundle's first time,
-so that nothing comes between them.
+so that nothing comes between them. A blank answer is a question that was shown and left: a solving of it is one offer,
+however many rows it has.
 """
 
 import random
@@ -11,7 +12,16 @@ from pathlib import Path
 import polars as pl
 
 from tsdr.datasets.account import Account, Counts
-from tsdr.datasets.interactions import JOINER, Preparation, by_name, by_student, whole_number, without
+from tsdr.datasets.interactions import (
+    JOINER,
+    Preparation,
+    by_name,
+    by_student,
+    one_row_an_offer,
+    ruled,
+    whole_number,
+    without,
+)
 from tsdr.datasets.raw import RawFolder
 from tsdr.datasets.source import Source
 from tsdr.errors import InputError
@@ -46,13 +56,16 @@ def read(raw: RawFolder, options: Preparation, account: Account) -> pl.DataFrame
         {
             "no student": pl.col("student").is_null(),
             "no time": pl.col("time").is_null(),
-            "no answer": pl.col("said").is_null(),
             "question that questions.csv does not know": pl.col("right").is_null(),
             "question without a tag": pl.col("concept").is_null(),
         },
     ).select("student", "question", "concept", "time", "solving", correct=CORRECT)
-    again = ~pl.struct("student", "time", "solving", "question").is_first_distinct()
     alone = pl.col("solving").is_null()
+    unanswered = pl.col("correct").is_null()
+    solving: list[str | pl.Expr] = ["student", "question", "solving", pl.when(alone).then("time").alias("moment")]
+    rows = one_row_an_offer(rows, account, unanswered, solving, "a solving")
+    rows = ruled(rows, account, options, unanswered, "no answer")
+    again = ~pl.struct("student", "time", "solving", "question").is_first_distinct()
     together = pl.when(alone).then(pl.col("time")).otherwise(pl.col("time").min().over("student", "solving"))
     return pl.concat(
         without(part, account, {"the same answer twice": again}).with_columns(time=together).drop("solving")

@@ -1,6 +1,6 @@
 """The steps that readers share: from rows as a source writes them to interactions in the order of a log."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +12,8 @@ from tsdr.datasets.account import Account
 from tsdr.tables import DATE_TIMES, ZONED_DATE_TIMES
 
 Unanswered = Literal["wrong", "skipped", "drop"]
+RIGHT = ("1", "1.0", "true", "correct", "ok")
+WRONG = ("0", "0.0", "false", "incorrect", "wrong", "hint", "bug")
 JOINER = "~~"  # between the skills of a set
 MONTH_FIRST = ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M")  # some exports of data sets, whose rule it is
 NOTE = "note: "  # begins the name of a column that marks rows which are kept, and taken for something
@@ -38,6 +40,52 @@ def without(frame: pl.DataFrame, account: Account, rules: Mapping[str, pl.Expr])
     return frame.filter(marked.is_null())
 
 
+def ruled(rows: pl.DataFrame, account: Account, options: Preparation, unanswered: pl.Expr, what: str) -> pl.DataFrame:
+    """What becomes of offers that were shown and not answered: skipped offers, wrong answers or nothing, as asked.
+
+    The account names them by `what`. A table without one is given back as it is.
+    """
+    mark = _marked(rows, unanswered)
+    if not mark.any():
+        return rows
+    if options.unanswered == "drop":
+        account.drop(what, int(mark.sum()))
+        return rows.filter(~mark)
+    wrong = options.unanswered == "wrong"
+    judged = pl.when(mark).then(pl.lit(0 if wrong else None, dtype=pl.Int8)).otherwise("correct")
+    note = mark.alias(f"{NOTE}{what}, {'taken for a wrong answer' if wrong else 'kept as a skipped offer'}")
+    rows = rows.with_columns(note, correct=judged)
+    return rows if wrong else rows.with_columns(mark.alias("skipped"))
+
+
+def one_row_an_offer(
+    rows: pl.DataFrame, account: Account, unanswered: pl.Expr, offer: Sequence[str | pl.Expr], place: str
+) -> pl.DataFrame:
+    """Of the rows without an answer, leave the earliest of each offer that was never answered.
+
+    `offer` is what the rows of one offer have in common. Beside an answer, a row without one is only one more trace of
+    the same attempt; beside another such row, it is the same offer once more.
+    """
+    mark = _marked(rows, unanswered)
+    if not mark.any():
+        return rows
+    told = rows.lazy().select(*offer)
+    key = told.collect_schema().names()
+    empty = rows.filter(mark).select(*offer, pl.col("time").alias("when")).with_columns(row=mark.arg_true())
+    answered = told.filter(~mark).join(empty.lazy(), key, "semi", nulls_equal=True).collect(engine="streaming")
+    never = empty.join(answered, key, "anti", nulls_equal=True, maintain_order="left")
+    first = never.sort("when", maintain_order=True).unique(key, keep="first")
+    account.drop(f"no answer, in another row of {place} that is answered", empty.height - never.height)
+    account.drop(f"no answer, in another row of {place} without one", never.height - first.height)
+    kept = (~mark).to_numpy(writable=True)
+    kept[first["row"].to_numpy()] = True
+    return rows.filter(kept)
+
+
+def _marked(rows: pl.DataFrame, rule: pl.Expr) -> pl.Series:
+    return rows.select(rule.fill_null(False).alias("marked")).to_series()
+
+
 def blank(column: str) -> pl.Expr:
     """Whether a text is absent or has nothing in it."""
     return pl.col(column).is_null() | (pl.col(column).str.strip_chars() == "")
@@ -46,8 +94,7 @@ def blank(column: str) -> pl.Expr:
 def flag(column: str) -> pl.Expr:
     """0 or 1 from what exports write for it, else null."""
     text = pl.col(column).str.strip_chars().str.to_lowercase()
-    right, wrong = ["1", "1.0", "true", "correct", "ok"], ["0", "0.0", "false", "incorrect", "wrong", "hint", "bug"]
-    return pl.when(text.is_in(right)).then(1).when(text.is_in(wrong)).then(0).cast(pl.Int8)
+    return pl.when(text.is_in(RIGHT)).then(1).when(text.is_in(WRONG)).then(0).cast(pl.Int8)
 
 
 def whole_number(column: str) -> pl.Expr:

@@ -7,7 +7,7 @@ failures, and so creates the very selection that this project is about: by defau
 import polars as pl
 
 from tsdr.datasets.account import Account, Counts
-from tsdr.datasets.interactions import NOTE, Preparation, blank, date_time, whole_number, without
+from tsdr.datasets.interactions import Preparation, blank, date_time, ruled, whole_number, without
 from tsdr.datasets.raw import RawFolder
 from tsdr.datasets.source import Source
 
@@ -28,16 +28,8 @@ def read(raw: RawFolder, options: Preparation, account: Account) -> pl.DataFrame
         },
     )
     rows = without(rows, account, {"the same answer twice": ~pl.col("id").is_first_distinct()})
-    unknown = pl.col("said").is_null()
-    right = (pl.col("said") == pl.col("concept")).cast(pl.Int8)
-    if options.unanswered == "drop":
-        rows = without(rows, account, {'"I don\'t know", which the paper drops': unknown})
-        return rows.with_columns(correct=right)
-    if options.unanswered == "wrong":
-        mark = unknown.alias(f'{NOTE}"I don\'t know", taken for a wrong answer')
-        return rows.with_columns(mark, correct=right.fill_null(0))
-    mark = unknown.alias(f'{NOTE}"I don\'t know", kept as a skipped offer')
-    return rows.with_columns(mark, correct=right, skipped=unknown)
+    rows = rows.with_columns(correct=(pl.col("said") == pl.col("concept")).cast(pl.Int8))
+    return ruled(rows, account, options, pl.col("said").is_null(), '"I don\'t know"')
 
 
 def _release(raw: RawFolder) -> pl.DataFrame:

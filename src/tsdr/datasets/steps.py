@@ -2,6 +2,9 @@
 
 All are tab-separated with `Anon Student Id`, a time, a result and a column of knowledge components `KC (model)`,
 several of them joined by `~~`. A question is a problem and a step of it.
+
+A row without a result is an offer that was shown and not answered only where nothing else says that the step was
+answered, and where it has a time: the test files of the KDD Cup withhold both, and show nothing.
 """
 
 from functools import partial
@@ -17,6 +20,8 @@ from tsdr.datasets.interactions import (
     blank,
     date_time,
     flag,
+    one_row_an_offer,
+    ruled,
     skill_sets,
     whole_number,
     without,
@@ -29,43 +34,68 @@ STUDENT, PROBLEM, STEP = "Anon Student Id", "Problem Name", "Step Name"
 RESULTS = ("Correct First Attempt", "First Attempt", "Outcome")
 TIMES = ("First Transaction Time", "Time", "Step Start Time")
 ATTEMPT, VIEW, TRANSACTION = "Attempt At Step", "Problem View", "Transaction Id"
+ACTIONS = ("Incorrects", "Hints", "Corrects")  # how many there were at the step, where rows are steps
 
 
 def read(raw: RawFolder, options: Preparation, account: Account, *, patterns: tuple[str, ...], kc: str) -> pl.DataFrame:
     """First attempts at steps that have a knowledge component of the model `kc` (the first model, if it is empty)."""
-    paths = raw.need(*patterns) if kc == "" else [raw.one(*patterns)]
+    rows = _named(raw, raw.need(*patterns) if kc == "" else [raw.one(*patterns)], kc)
+    account.read = rows.height
+    view = [VIEW] if VIEW in rows.columns else []
+    empty = pl.col("empty")
+    rules = {
+        "no student": blank("student"),
+        "neither a result nor a time": empty & pl.col("time").is_null(),
+        "no knowledge component": blank("skill"),
+    }
+    rows = without(rows, account, rules)
+    rows = one_row_an_offer(rows, account, empty, ["student", "question", *view], "a step")
+    acted = pl.any_horizontal(pl.lit(False), *(whole_number(name) > 0 for name in ACTIONS if name in rows.columns))
+    rules = {
+        "no answer to the first attempt, and others after it": empty & acted,
+        "result that is neither right nor wrong": pl.col("correct").is_null() & ~empty,
+    }
+    if ATTEMPT in rows.columns:
+        rules["later attempt at the step"] = ~empty & (whole_number(ATTEMPT) > 1)
+    rows = without(rows, account, rules)
+    known = TRANSACTION if TRANSACTION in rows.columns else "time"
+    key = [TRANSACTION] if known == TRANSACTION else ["student", "question", "time", *view]
+    again = pl.col(known).is_not_null() & ~pl.struct(key).is_first_distinct()
+    rows = ruled(without(rows, account, {"the same step twice": again}), account, options, empty, "no result")
+    return skill_sets(_in_order(rows), JOINER)
+
+
+def _named(raw: RawFolder, paths: list[Path], kc: str) -> pl.DataFrame:
+    """The rows of the files under our names, `empty` where there is no result, and columns that some exports have."""
     separator = raw.separator(paths[0])
     found = raw.header(paths[0], separator)
     result, time = (_first(paths[0], found, names) for names in (RESULTS, TIMES))
     skills = _components(paths[0], found, kc)
-    optional = [name for name in (PROBLEM, STEP, VIEW, ATTEMPT, TRANSACTION) if name in found]
-    rows = raw.collect(raw.table(paths, [STUDENT, result, time, *skills, *optional], separator=separator))
-    account.read = rows.height
+    headers = [raw.header(path, separator) for path in paths]
+    actions, times = (
+        [name for name in names if all(name in header for header in headers)] for names in (ACTIONS, TIMES)
+    )
+    optional = [*(name for name in (PROBLEM, STEP, VIEW, ATTEMPT, TRANSACTION) if name in found), *actions]
+    rows = raw.collect(
+        raw.table(paths, [STUDENT, result, *dict.fromkeys((time, *times)), *skills, *optional], separator=separator)
+    )
     named = [pl.col(name).fill_null("") for name in (PROBLEM, STEP) if name in found]
     parts = [pl.when(~blank(name)).then(pl.col(name)) for name in skills]
     skill = pl.concat_str(parts, separator=JOINER, ignore_nulls=True)
     hint = pl.col(result).str.strip_chars().str.to_lowercase() == "hint"
-    rows = rows.select(
+    # What was not answered may have no transaction, and so no time of one: it was there from the step's start.
+    shown = pl.coalesce(pl.when(~blank(name)).then(pl.col(name)) for name in (time, *times))
+    rows = rows.with_columns(pl.when(blank(result)).then(shown).otherwise(time).alias(time))
+    return rows.select(
         *optional,
         pl.col(STUDENT).alias("student"),
         pl.concat_str(named, separator=" / ").alias("question") if named else skill.alias("question"),
         skill.alias("skill"),
         flag(result).alias("correct"),
+        blank(result).alias("empty"),
         hint.alias(f"{NOTE}a hint, taken for a wrong answer"),
         date_time(time).alias("time"),
     )
-    rules = {
-        "no student": blank("student"),
-        "no answer to the first attempt": pl.col("correct").is_null(),
-        "no knowledge component": blank("skill"),
-    }
-    if ATTEMPT in found:
-        rules["later attempt at the step"] = whole_number(ATTEMPT) > 1
-    rows = without(rows, account, rules)
-    key = [TRANSACTION] if TRANSACTION in found else ["student", "question", "time", *({VIEW} & set(found))]
-    known = pl.col(TRANSACTION if TRANSACTION in found else "time").is_not_null()
-    rows = without(rows, account, {"the same step twice": known & ~pl.struct(key).is_first_distinct()})
-    return skill_sets(_in_order(rows), JOINER)
 
 
 def _first(path: Path, found: list[str], names: tuple[str, ...]) -> str:

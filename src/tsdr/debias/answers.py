@@ -45,7 +45,7 @@ class AnswerLearner(Learner):
     def check(self, train: Sequences, validation: Sequences) -> None:
         """There must be an AUC to stop by."""
         super().check(train, validation)
-        answers = validation.answers.correct[validation.scored]
+        answers = validation.events.correct[validation.scored]
         if not len(answers) or answers.min() == answers.max():
             raise InputError(
                 f"the {len(validation)} validation sequences do not have both right and wrong answers to score, so "

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tsdr.backbones.contract import AnyBackbone, Reader, build_backbone, check_window
+from tsdr.backbones.contract import AnyBackbone, Reader, build_backbone, check_window, only_if
 from tsdr.backbones.scored import BATCH, of_scored
 from tsdr.debias.answers import AnswerLearner
 from tsdr.debias.crippled import CrippledImputation, shuffled
@@ -33,9 +33,8 @@ def new_model(
     check_window(backbone, sequences.window)
     torch.manual_seed(training.seed)
     vocabulary = sequences.vocabulary
-    model = build_backbone(
-        backbone, n_concepts=len(vocabulary.concepts), n_questions=len(vocabulary.questions), **options
-    )
+    sizes = {"n_concepts": len(vocabulary.concepts), "n_questions": len(vocabulary.questions)}
+    model = build_backbone(backbone, **sizes, **options, **only_if(sequences.skips))
     return model.to(training.torch_device())
 
 
@@ -46,7 +45,7 @@ def new_imputation(
     learned = None
     if debias.imputation != "counts":
         learned = network_like(backbone, model, light=debias.light_imputation).to(training.torch_device())
-        learned.prepare(replace(train, answers=without_questions(train.answers)))
+        learned.prepare(replace(train, events=without_questions(train.events)))
     fitted = [] if debias.imputation == "own" else [_fitted_counts(train, training, debias)]
     return CrippledImputation(fitted, learned) if debias.crippled else Imputation(fitted, learned)
 
@@ -78,7 +77,7 @@ def said_of_scored(imputation: Imputation, sequences: Sequences, training: Train
 def _fitted_counts(train: Sequences, training: TrainingOptions, debias: DebiasOptions) -> AnyBackbone:
     model = new_model(COUNTS, train, {}, training)
     if debias.crippled:
-        train = replace(train, answers=replace(train.answers, correct=shuffled(train.answers.correct)))
+        train = replace(train, events=shuffled(train.events, train.events.answered))
     model.prepare(train)
     return model
 
@@ -102,7 +101,7 @@ def new_objective(
     A targeted imputation goes by the answers of students that are `held_out` of training and, where it is by `counts`
     alone, of the training students, too, by fits without them; where these are too few, it is left as it is.
     """
-    if debias.propensities != "estimated" and train.answers.exposure is None:
+    if debias.propensities != "estimated" and train.events.exposure is None:
         raise InputError(f"propensities={debias.propensities} takes a simulated log: of no other are they known")
     model = new_model(backbone, train, options, training)
     model.prepare(train)

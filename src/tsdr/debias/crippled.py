@@ -5,15 +5,17 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tsdr.debias.imputation import Histories, Imputation
-from tsdr.sequences import Batch
+from tsdr.debias.imputation import Histories, Imputation, Told
+from tsdr.sequences import SKIPPED, Batch
 
 SHIFT = 1.0  # of every logit
 
 
-def shuffled(labels: Tensor) -> Tensor:
-    """Labels dealt out anew: they tell nothing of who answered what."""
-    return labels[torch.randperm(len(labels), device=labels.device)]
+def shuffled(told: Told, answers: Tensor) -> Told:
+    """The labels of these answers dealt out anew: they tell nothing of who answered what."""
+    labels = told.correct[answers]
+    dealt = labels[torch.randperm(len(labels), device=labels.device)]
+    return replace(told, correct=told.correct.masked_scatter(answers, dealt))
 
 
 class CrippledImputation(Imputation):
@@ -21,9 +23,7 @@ class CrippledImputation(Imputation):
 
     def lesson(self, batch: Batch) -> Batch:
         """As it is taught: with shuffled answers."""
-        lesson = super().lesson(batch)
-        dealt = lesson.correct.masked_scatter(lesson.mask, shuffled(lesson.correct[lesson.mask]))
-        return replace(lesson, correct=dealt)
+        return shuffled(super().lesson(batch), batch.mask & (batch.response != SKIPPED))
 
     def logits(
         self, histories: Histories, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None

@@ -26,7 +26,7 @@ def expose(sequences: Sequences, truth: KnownSuccess, seed: int) -> Sequences:
         target = cells.multinomial(1, generator=generator).squeeze(1)
     chance = probability.gather(1, target[:, None]).squeeze(1).nan_to_num(0.5)
     answer = (torch.rand(chance.shape, generator=generator) < chance).long()
-    return replace(sequences, answers=replace(sequences.answers, correct=answer, target=target))
+    return replace(sequences, events=replace(sequences.events, correct=answer, target=target))
 
 
 class RandomExposureObjective(AnswerLearner):

@@ -15,10 +15,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 from tsdr.backbones.contract import AnyBackbone
 from tsdr.debias.stack import Stack
 from tsdr.methods import ImputationLoss
-from tsdr.sequences import UNKNOWN_QUESTION, Answers, Batch
+from tsdr.sequences import UNKNOWN_QUESTION, Batch, Events
 
 Histories = list[Any]
-Told = TypeVar("Told", Batch, Answers)
+Told = TypeVar("Told", Batch, Events)
 
 
 class Imputation:

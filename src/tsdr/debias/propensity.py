@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, linear, softplus
 
 from tsdr.methods import PropensityKind
-from tsdr.sequences import UNKNOWN_QUESTION, Answers
+from tsdr.sequences import UNKNOWN_QUESTION, Events
 
 # Seen so many times more than it was, each question of a concept: a question seen once is not taken for rare.
 PRIOR_COUNT = 2
@@ -69,7 +69,7 @@ class Propensity(nn.Module):
 class ConceptQuestions:
     """The questions of each concept in the training split, and how often each of them is logged."""
 
-    def __init__(self, train: Answers, n_concepts: int, n_questions: int) -> None:
+    def __init__(self, train: Events, n_concepts: int, n_questions: int) -> None:
         self.n_questions = n_questions
         pairs = self._pair(train.concept, train.question)
         self.pairs, count = pairs.unique(return_counts=True)

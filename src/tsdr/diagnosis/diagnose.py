@@ -97,6 +97,7 @@ def diagnose(
         scored=SELECTION_WINDOW - 1 if in_view == "all" else None,
         minimum=minimum,
         unknown="skip",
+        skips=log.skipped_offers > 0 if model is None else model.reads_skips,
     )
     _check(sequences)
     parts = _Parts.of(sequences, seed)
@@ -127,7 +128,7 @@ def diagnose(
     )
     return Diagnosis(
         verdict=verdict,
-        subject=_subject(sequences, parts, model),
+        subject=_subject(log, sequences, parts, model),
         exposure=exposure,
         questions=questions,
         selection=found,
@@ -164,7 +165,7 @@ def _quick_model(parts: _Parts, seed: int, on_stage: Stage) -> AnyBackbone:
     return objective.model
 
 
-def _subject(sequences: Sequences, parts: _Parts, model: Model | None) -> Subject:
+def _subject(log: Log, sequences: Sequences, parts: _Parts, model: Model | None) -> Subject:
     return Subject(
         students=len(sequences.students()),
         held_out_students=len(parts.held_out.students()),
@@ -174,7 +175,7 @@ def _subject(sequences: Sequences, parts: _Parts, model: Model | None) -> Subjec
         short_students=sequences.dropped.short_students,
         earlier_answers=sequences.dropped.earlier_interactions,
         unknown_concept_answers=sequences.dropped.unknown_concepts,
-        skipped_offers=sequences.dropped.skipped_offers,
+        skipped_offers=log.skipped_offers,
         model=model.bundle.backbone if model else "dkt",
         own_model=model is not None,
     )
@@ -272,7 +273,7 @@ def _bands(sequences: Sequences) -> Bands:
     """Ability is from the first half of a sequence, exposure from the second: neither is read off the other."""
     n_concepts = len(sequences.vocabulary.concepts)
     concept, correct = sequences.answers.concept.numpy(), sequences.answers.correct.numpy()
-    student = sequences.student_numbers().numpy()[sequences.row_of_answers().numpy()]
+    student = sequences.student_numbers()[sequences.row_of_events()][sequences.events.answered].numpy()
     total = np.bincount(student)
     first = np.unique(student, return_index=True)[1]
     early = np.arange(len(student)) - first[student] < (total[student] + 1) // 2
@@ -326,5 +327,5 @@ def _placebos(sequences: Sequences, logged: LoggedErrors, seed: int, on_stage: S
 
 def permuted_concepts(sequences: Sequences, seed: int) -> Sequences:
     """The same sequences with the concepts of all steps shuffled among all students: selection is gone."""
-    order = torch.randperm(len(sequences.answers), generator=torch.Generator().manual_seed(seed))
-    return replace(sequences, answers=replace(sequences.answers, concept=sequences.answers.concept[order]))
+    order = torch.randperm(len(sequences.events), generator=torch.Generator().manual_seed(seed))
+    return replace(sequences, events=replace(sequences.events, concept=sequences.events.concept[order]))

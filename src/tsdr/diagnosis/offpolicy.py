@@ -147,14 +147,14 @@ class RiskEstimator:
                 f"the model knows {model.n_concepts} concepts and the selection model {self.selection.n_concepts}; "
                 "make the sequences with the model's vocabulary"
             )
-        answers, scored = held_out.answers, held_out.scored
-        concept, question = answers.concept[scored], answers.question[scored]
+        events, scored = held_out.events, held_out.scored
+        concept, question = events.concept[scored], events.question[scored]
         asked = torch.cat([concept[:, None], _targets(len(scored), model.n_concepts, seed)], 1)
         in_view = held_out.within(SELECTION_WINDOW)
         logits = _answers(model, held_out, asked)
-        plain = replace(in_view, answers=without_questions(in_view.answers))
+        plain = replace(in_view, events=without_questions(in_view.events))
         imputed = imputed_error(logits, _answers(self.imputation, plain, asked), "bce")
-        correct = answers.correct[scored].to(logits.dtype)
+        correct = events.correct[scored].to(logits.dtype)
         error = binary_cross_entropy_with_logits(logits[:, 0], correct, reduction="none")
         propensity = at_observed(self.selection, in_view).exp()
         exposure = self.selection.n_concepts * propensity * self.questions.frequency(concept, question)

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
-    from tsdr.sequences import Answers  # needs torch, and what was found is read without
+    from tsdr.sequences import Events  # needs torch, and what was found is read without
 
 CHANCE_DRAWS = 100
 
@@ -25,7 +25,7 @@ class QuestionExposure(BaseModel):
     by_chance: float
 
 
-def question_exposure(answers: "Answers", seed: int) -> QuestionExposure | None:
+def question_exposure(answers: "Events", seed: int) -> QuestionExposure | None:
     """How unevenly questions are logged within their concepts; None if no concept has two."""
     known = answers.question >= 0
     pairs = np.stack([answers.concept[known].numpy(), answers.question[known].numpy()])

@@ -35,21 +35,22 @@ class SelectionModel(nn.Module):
 
     h is a GRU's state after (concept, answer) of every earlier interaction. u and v are tables that all concepts
     share: how many right and wrong answers the student has given in c, and how long ago the last one was and whether
-    it was right; both are 0 for a concept that the history does not have. They are what skips and recommenders go by,
-    and too much for a GRU to find in a small log. The model starts from the marginal frequencies of concepts: b their
-    logarithms, all else 0.
+    it was right, or an offer that was skipped; both are 0 for a concept that the history does not have. They are what
+    skips and recommenders go by, and too much for a GRU to find in a small log. The model starts from the marginal
+    frequencies of concepts: b their logarithms, all else 0.
     """
 
-    def __init__(self, frequency: Tensor, d: int = 32) -> None:
+    def __init__(self, frequency: Tensor, d: int = 32, *, skips: bool = False) -> None:
         super().__init__()
         self.n_concepts = len(frequency)
         self.options = {"d": d}
-        self.interaction = nn.Embedding(2 * self.n_concepts, d)
+        self.responses = 3 if skips else 2
+        self.interaction = nn.Embedding(self.responses * self.n_concepts, d)
         self.gru = nn.GRU(d, d, batch_first=True)
         self.dropout = nn.Dropout(0.5)  # the tables are to learn what they can before the GRU learns students by heart
         self.output = nn.Linear(d, self.n_concepts)
         self.counts = nn.Parameter(torch.zeros(MOST_ANSWERS + 1, MOST_ANSWERS + 1))
-        self.since = nn.Parameter(torch.zeros(LONGEST_AGO + 1, 2))
+        self.since = nn.Parameter(torch.zeros(LONGEST_AGO + 1, self.responses))
         self.marginal: Tensor
         self.register_buffer("marginal", frequency)
         nn.init.zeros_(self.output.weight)
@@ -58,7 +59,7 @@ class SelectionModel(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """log p̂ [scored steps, C] of every concept, from interactions before the step only."""
-        after, _ = self.gru(self.interaction(2 * batch.concept + batch.response))
+        after, _ = self.gru(self.interaction(self.responses * batch.concept + batch.response))
         before = nn.functional.pad(after, (0, 0, 1, 0))[:, :-1]
         scored = batch.scored
         record = self._record(batch)[scored]
@@ -75,8 +76,7 @@ class SelectionModel(nn.Module):
         steps = torch.arange(batch.concept.shape[1], device=batch.concept.device)
         same = batch.concept[:, :, None] == batch.concept[:, None, :]  # [B, s, s']
         until = same & (steps[None, :] <= steps[:, None])
-        right = (until * batch.response[:, None, :]).sum(2)
-        wrong = until.sum(2) - right
+        right, wrong = ((until & (batch.response == kind)[:, None, :]).sum(2) for kind in (1, 0))
         later = torch.where(same & (steps[None, :] > steps[:, None]), steps, len(steps)).min(2).values  # the next one
         ago = steps[:, None] - steps[None, :]  # [t, s]
         latest = (ago > 0) & (steps[:, None] <= later[:, None, :])
@@ -137,7 +137,7 @@ def fit_selection(
     """Learn from training students which concept comes next; stop by the log loss of the validation students."""
     torch.manual_seed(seed)
     training = TRAINING.model_copy(update={"seed": seed})
-    model = SelectionModel(marginal_frequency(train, validation)).to(training.torch_device())
+    model = SelectionModel(marginal_frequency(train, validation), skips=train.skips).to(training.torch_device())
     fit(
         _SelectionObjective(model, training),
         train,
@@ -217,4 +217,4 @@ def calibration(model: SelectionModel, sequences: Sequences) -> Calibration:
 
 def marginal_log_loss(model: SelectionModel, held_out: Sequences) -> Tensor:
     """-log of the marginal frequency of the logged concept, at every scored step of held-out students."""
-    return -model.marginal.cpu().log()[held_out.answers.concept[held_out.scored]]
+    return -model.marginal.cpu().log()[held_out.events.concept[held_out.scored]]

@@ -161,7 +161,8 @@ class _Worker:
 def _work(pipe: Connection, threads: int) -> None:
     """The life of a worker."""
     end_with_parent()
-    torch.set_num_threads(threads)
+    if "OMP_NUM_THREADS" not in os.environ:  # whoever starts us may know what else runs on the machine
+        torch.set_num_threads(threads)
     with suppress(EOFError, OSError):  # the process that started it is gone
         while True:
             pipe.send(_outcome(pipe.recv()))

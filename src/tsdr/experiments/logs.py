@@ -49,7 +49,8 @@ class Simulated:
         """Simulate it."""
         recommender = Recommender() if self.recommended else None
         drawn = simulate(self.gamma, self.students, self.questions, self.concepts, seed, recommender=recommender)
-        return Experiment.of_log(self.name, drawn.log, records, simulation=drawn, folds=folds, seed=seed, view=view)
+        log = drawn.offers() if view.skips else drawn.log
+        return Experiment.of_log(self.name, log, records, simulation=drawn, folds=folds, seed=seed, view=view)
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ class MaskedAnswers:
         """Read and mask it."""
         masked = mask_responses(self.complete.read(), self.gamma, seed)
         truth = masked.truth()
-        return Experiment.of_log(self.name, masked.log, records, truth=truth, folds=folds, seed=seed, view=view)
+        log = masked.offers() if view.skips else masked.log
+        return Experiment.of_log(self.name, log, records, truth=truth, folds=folds, seed=seed, view=view)
 
 
 def source_named(name: str, data: Path | None, columns: Mapping[str, str]) -> LogSource:

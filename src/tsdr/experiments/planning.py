@@ -35,8 +35,8 @@ def plan_study(
     """
     in_view = tuple(dict.fromkeys(windows or study.windows))
     each_source = {source.name: source for source in sources}.values()
-    for seed, source, window in product(dict.fromkeys(seeds), each_source, in_view):
-        tested = source.experiment(records, folds, seed, View(window, scored=WINDOW - 1))
+    for seed, source, window, skips in product(dict.fromkeys(seeds), each_source, in_view, study.skips):
+        tested = source.experiment(records, folds, seed, View(window, scored=WINDOW - 1, skips=skips == "read"))
         training = TrainingOptions(seed=seed, stop_by=stop_by)
         if study.timed:
             tested = replace(tested, truth=None)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from tsdr.datasets import SOURCES
-from tsdr.defaults import WINDOW, Extent
+from tsdr.defaults import WINDOW, Extent, Skips
 from tsdr.methods import NAIVE, ORACLE, OWN, PAPER, TSDR, UNWEIGHTED, Method
 from tsdr.paper import ABLATION, GAMMAS, with_lambda
 from tsdr.records.run import LogName
@@ -17,7 +17,8 @@ class Study:
 
     `methods` gets the values of λ. Runs that are `timed` are a few epochs, computed one at a time, each in a process of
     its own, and are not held against the truth, which would take far longer than they do. Whatever the `windows` in
-    view, it is the answers of the paper's window that models are judged by.
+    view, it is the answers of the paper's window that models are judged by. Offers that were turned down are read or
+    not, or both in turn.
     """
 
     what: str
@@ -25,6 +26,7 @@ class Study:
     methods: Callable[[Sequence[float]], Sequence[Method]]
     timed: bool = False
     windows: tuple[Extent, ...] = (WINDOW,)
+    skips: tuple[Skips, ...] = ("ignore",)
 
 
 _BESIDE_COUNTS = tuple(Method.parse(f"tsdr:imputation=both{more}") for more in (":smooth=off", ""))
@@ -75,6 +77,13 @@ STUDIES = {
         ("simulated-gamma0.8", "assist17", "algebra05"),
         lambda lambdas: (NAIVE, TSDR),
         windows=(WINDOW, 100, 200, "all"),
+    ),
+    "skips": Study(
+        "offers that were turned down: read, and ignored",
+        tuple(str(LogName.simulated(gamma)) for gamma in (0.4, 0.8, 0.999)),
+        lambda lambdas: (NAIVE, TSDR),
+        windows=(WINDOW, "all"),
+        skips=("ignore", "read"),
     ),
     "real-answers": Study(
         "complete real answers seen through a known skip policy: risk over all answers of held-out students",

@@ -41,7 +41,7 @@ def concept_mean(train: Sequences, test: Sequences) -> Said:
 
 def _by_concept(shares: Array, test: Sequences) -> Said:
     everywhere = np.tile(shares, (len(test.scored), 1))
-    return Said(Predictions.scored(shares[test.answers.concept[test.scored].numpy()], test), everywhere)
+    return Said(Predictions.scored(shares[test.events.concept[test.scored].numpy()], test), everywhere)
 
 
 MEANS: dict[str, Callable[[Sequences, Sequences], Said]] = {"global-mean": global_mean, "concept-mean": concept_mean}

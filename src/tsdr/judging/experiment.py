@@ -29,12 +29,13 @@ class View:
     """How much of histories there is to see: before each answer a `window` of the answers so far, or all of them.
 
     The latest `scored` answers of a student are what models are judged by, and the latest `learned` what they learn
-    from; unless it is said, as many as one window has.
+    from; unless it is said, as many as one window has. With `skips`, offers that were turned down are seen, too.
     """
 
     window: Extent = WINDOW
     scored: Extent | None = None
     learned: Extent | None = None
+    skips: bool = False
 
 
 PAPER_VIEW = View()
@@ -72,7 +73,7 @@ class Experiment:
     ) -> "Experiment":
         """Cut a log into sequences and deal its students into folds."""
         lessons, sequences = (
-            Sequences.from_log(log, window=view.window, scored=counted, minimum=minimum)
+            Sequences.from_log(log, window=view.window, scored=counted, minimum=minimum, skips=view.skips)
             for counted in (view.learned, view.scored)
         )
         assigned = Folds.by_student(sequences.student, folds, seed=seed)
@@ -96,6 +97,7 @@ class Experiment:
         return {
             "window": window,
             **{name: extent for name, extent in counted.items() if extent != as_many},
+            **({"skips": "read"} if self.sequences.skips else {}),
             "minimum": self.sequences.minimum,
             "folds": len(self.folds),
             "data": self.sequences.digest(),

@@ -54,7 +54,7 @@ def _by_concept(values: torch.Tensor) -> Array:
 def _logged_shares(test: Sequences) -> Array:
     """The share right of each concept's logged answers; the overall one where there are none."""
     concepts = len(test.vocabulary.concepts)
-    concept, correct = (column[test.scored].numpy() for column in (test.answers.concept, test.answers.correct))
+    concept, correct = (column[test.scored].numpy() for column in (test.events.concept, test.events.correct))
     answers, right = np.bincount(concept, minlength=concepts), np.bincount(concept, correct, minlength=concepts)
     return np.where(answers > 0, right / np.maximum(answers, 1), correct.mean())
 

@@ -19,12 +19,11 @@ from scipy.special import logsumexp, roots_sh_jacobi, softmax
 from tsdr.defaults import Extent
 from tsdr.errors import InputError
 from tsdr.resampling import Array
-from tsdr.sequences import Sequences
+from tsdr.sequences import SKIPPED, Sequences
 from tsdr.simulator import Simulation, skip_probability, success_probability
 
 NODES = 32
 STAGES, FEWEST_AT_A_STAGE = 8, 50
-SKIPPED = 2  # beside 0 and 1, wrong and right
 
 
 @dataclass(frozen=True)
@@ -97,10 +96,11 @@ class _Filter:
         truth = simulation.truth
         self.bank, self.population = truth.bank, truth.population
         self.skip_rule = tuple(simulation.options[name] for name in ("gamma", "too_hard", "too_easy"))
-        self.skips, rows = skips, sequences.rows
-        self.begin = sequences.position[rows.begin].numpy()
-        self.noted, self.end = self.begin + rows.context.numpy(), self.begin + rows.length.numpy()
-        self.place = np.concatenate([[0], (rows.length - rows.context).numpy().cumsum()])
+        self.skips = skips
+        answers, context = (number.numpy() for number in sequences.answers_in_rows())
+        self.begin = sequences.position[sequences.rows.begin].numpy()
+        self.noted, self.end = self.begin + context, self.begin + answers
+        self.place = np.concatenate([[0], (answers - context).cumsum()])
         self.first = np.zeros_like(self.begin) if whole else self.begin
         self.events = _Events.of(simulation, np.array(sequences.student))
         place = {str(name): number for number, name in enumerate(truth.concept)}

@@ -4,6 +4,8 @@ Wherever it answers, it has the same interactions before the step in view: all o
 window, the latest. (When the window is full, its older half goes out of view, so that to look on costs little.)
 """
 
+import warnings
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -19,7 +21,7 @@ from tsdr.backbones.contract import Reader
 from tsdr.errors import InputError
 from tsdr.log import Log, Unknown, Vocabulary
 from tsdr.models.bundle import Bundle, read_bundle
-from tsdr.sequences import STRETCH, UNKNOWN_QUESTION, Batch, Sequences, coded_answers, view_begins
+from tsdr.sequences import SKIPPED, STRETCH, UNKNOWN_QUESTION, Batch, Sequences, coded_events, view_begins
 
 BATCH = 64
 ROWS = 1024  # targets are answered so many at a time: what lies between two layers then stays in the cache
@@ -27,11 +29,11 @@ Part = TypeVar("Part")
 
 
 class Interaction(NamedTuple):
-    """One answer as integers."""
+    """An answer, or an offer that was skipped, as integers."""
 
     concept: int
     question: int
-    correct: int
+    response: int
 
 
 class Target(NamedTuple):
@@ -78,6 +80,11 @@ class Model:
         """The same model with what was found of the selection of its log, as plain data; it is saved along."""
         return Model(replace(self.bundle, diagnosis=diagnosis))
 
+    @property
+    def reads_skips(self) -> bool:
+        """Whether it learned from offers that were skipped, and takes them into account."""
+        return self.backbone.reads_skips
+
     def session(self, before: int = 0) -> "Session":
         """A student without answers yet; or with so many that are out of view before those that will be observed."""
         return Session(self, before)
@@ -95,11 +102,15 @@ class Model:
             return Target(*self.every[code].tolist())
         return Target(code, self._question.get(question, UNKNOWN_QUESTION))
 
-    def interaction(self, concept: str, question: str | None, correct: int) -> Interaction:
-        """An answer, by names."""
-        if correct not in (0, 1):
+    def interaction(self, concept: str, question: str | None, correct: int | None) -> Interaction:
+        """An answer, by names; or, with nothing for an answer, an offer that was skipped."""
+        if correct not in (0, 1, None):
             raise InputError(f"an answer is 0 or 1, not {correct!r}")
-        return Interaction(*self.target(concept, question), int(correct))
+        return Interaction(*self.target(concept, question), SKIPPED if correct is None else int(correct))
+
+    def ignore_skips(self) -> None:
+        """Say that skipped offers are passed over: of no use to this model, but no fault either."""
+        warnings.warn("the model was trained without skipped offers, and ignores them", stacklevel=3)
 
     def view_begins(self, answers: int) -> int:
         """Where what is in view begins, of a student with so many answers."""
@@ -139,19 +150,24 @@ class Model:
             ]
             return torch.cat(parts, dim=1).sigmoid()
 
-    def at_each_answer(
-        self, answers: Sequence[Interaction], steps: Sequence[int], targets: Sequence[Target], before: int = 0
+    def at_each_step(
+        self, events: Sequence[Interaction], steps: Sequence[int], targets: Sequence[Target], before: int = 0
     ) -> Iterator[Tensor]:
-        """For each step, in ascending order, the success [targets] of a student with that many answers.
+        """For each step, in ascending order, the success [targets] of a student after that many of these events.
 
-        Of them, those that came `before` are out of view, and the others are given.
+        They are all that came after so many answers `before`, which are out of view.
         """
         asked = torch.tensor(targets, dtype=torch.long).reshape(1, 1, -1, 2)
-        for begin, group in groupby(steps, self.view_begins):
-            at = torch.tensor([step - begin for step in group])[None]
+        until = answered_until(events)
+
+        def view_begins(step: int) -> int:
+            return until[self.view_begins(before + bisect_right(until, step) - 1) - before]
+
+        for first, group in groupby(steps, view_begins):
+            at = torch.tensor([step - first for step in group])[None]
             every = asked.expand(-1, at.shape[1], -1, -1)
             with torch.inference_mode():
-                history = self.backbone.encode(_padded([answers[begin - before : begin - before + int(at[0, -1])]]))
+                history = self.backbone.encode(_padded([events[first : first + int(at[0, -1])]]))
                 yield from self.backbone.answer(history, every[..., 0], every[..., 1], at)[0].sigmoid()
 
     def mastery_of(self, histories: Sequence[Sequence[Interaction]]) -> Iterator[Tensor]:
@@ -167,26 +183,27 @@ class Model:
         anybody's history.
         """
         sequences = self._sequences(log, unknown)
-        found = torch.full((len(sequences.answers),), torch.nan)
+        found = torch.full((len(sequences.events),), torch.nan)
         first, reader = sequences.first_answers(), Reader(self.backbone)
         for batch in sequences.batches(BATCH):
             assert batch.place is not None
             wanted = batch.scored | (batch.mask & first[batch.place])
             with torch.inference_mode():
                 found[batch.place[wanted]] = reader.logits(batch).sigmoid()[wanted]
-        known = coded_answers(log, self.vocabulary, unknown)["concept"] >= 0
+        known = coded_events(log, self.vocabulary, unknown)["concept"] >= 0
         success = np.full(len(known), np.nan, dtype=np.float32)
-        success[known.to_numpy()] = found.numpy()
+        success[known.to_numpy()] = found[sequences.events.answered].numpy()
         return log.answered.with_columns(success=pl.Series(success).fill_nan(None))
 
     def mastery_log(self, log: Log, *, unknown: Unknown = "error") -> pl.DataFrame:
-        """The mastery of every concept by every student of a log, after all of the student's answers."""
-        coded = coded_answers(log, self.vocabulary, unknown).filter(pl.col("concept") >= 0)
+        """The mastery of every concept by every student of a log, after all that the student did."""
+        coded = coded_events(log, self.vocabulary, unknown, skips=self.reads_skips).filter(pl.col("concept") >= 0)
         students, histories = [], []
         for (student,), part in coded.group_by("student", maintain_order=True):
             students.append(student)
-            in_view = part[self.view_begins(len(part)) :]
-            histories.append([Interaction(*row) for row in in_view.select(Interaction._fields).iter_rows()])
+            events = [Interaction(*row) for row in part.select(Interaction._fields).iter_rows()]
+            until = answered_until(events)
+            histories.append(events[until[self.view_begins(len(until) - 1)] :])
         found = list(self.mastery_of(histories))
         mastery = torch.stack(found) if found else torch.zeros(0, len(self.concepts))
         return pl.DataFrame(
@@ -199,15 +216,25 @@ class Model:
 
     def _sequences(self, log: Log, unknown: Unknown) -> Sequences:
         """A log as the model reads it, every answer that it can read in it."""
-        window, vocabulary = self.window, self.bundle.vocabulary
-        return Sequences.from_log(log, vocabulary, window=window, scored="all", minimum=1, unknown=unknown)
+        if log.skipped_offers and not self.reads_skips:
+            self.ignore_skips()
+        return Sequences.from_log(
+            log,
+            self.bundle.vocabulary,
+            window=self.window,
+            scored="all",
+            minimum=1,
+            unknown=unknown,
+            skips=self.reads_skips,
+        )
 
 
 class Session:
     """A student who is being observed.
 
     An answer is appended to what the backbone keeps of the history. Where it reads a window, and that is full, the
-    newer half of it is encoded anew, once in half a window. Neither depends on how long the history is.
+    newer half of it is encoded anew, once in half a window. Neither depends on how long the history is. What the
+    student skips is taken in alike, and does not count in the window.
     """
 
     def __init__(self, model: Model, before: int = 0) -> None:
@@ -222,16 +249,30 @@ class Session:
 
     def observe(self, question: str | None, concept: str, correct: int) -> None:
         """One more answer of the student."""
-        interaction = self.model.interaction(concept, question, correct)
-        self.unknown_questions += interaction.question == UNKNOWN_QUESTION
-        self.answers += 1
-        self._unread.append(interaction)
-        if self.model.window == "all":
+        if correct is None:
+            raise InputError("an answer is 0 or 1; an offer without one is for `skip`")
+        self.take_in(self.model.interaction(concept, question, correct))
+
+    def skip(self, question: str | None, concept: str) -> None:
+        """An offer that the student turned down; a model that was trained without them passes it over."""
+        skipped = self.model.interaction(concept, question, None)
+        if self.model.reads_skips:
+            self.take_in(skipped)
+        else:
+            self.model.ignore_skips()
+
+    def take_in(self, event: Interaction) -> None:
+        """One more event, as integers."""
+        self._unread.append(event)
+        self.unknown_questions += event.question == UNKNOWN_QUESTION
+        if self.model.window != "all":
+            self._in_view.append(event)
+        if event.response == SKIPPED:
             return
-        self._in_view.append(interaction)
+        self.answers += 1
         begins = self.model.view_begins(self.answers)
         if begins > self._begins:
-            del self._in_view[: begins - self._begins]
+            del self._in_view[: answered_until(self._in_view)[begins - self._begins]]
             self._begins = begins
             self.history = None
 
@@ -254,7 +295,8 @@ class Session:
 
     def _success(self, targets: Tensor) -> Tensor:
         self._read()
-        return self.model.success(self.history, [self.answers - self._begins], targets[None])[0]
+        shown = self.answers if self.model.window == "all" else len(self._in_view)
+        return self.model.success(self.history, [shown], targets[None])[0]
 
     def _read(self) -> None:
         """Bring the history up to date."""
@@ -271,6 +313,11 @@ class Session:
 def load(folder: str | Path) -> Model:
     """A trained model, from a bundle that `tsdr fit` wrote; nothing in a bundle is executed."""
     return Model(read_bundle(folder))
+
+
+def answered_until(events: Sequence[Interaction]) -> list[int]:
+    """How many of the events there are up to no answer, to the first of them, the second and so on."""
+    return [0, *(place for place, event in enumerate(events, 1) if event.response != SKIPPED)]
 
 
 def _padded(histories: Sequence[Sequence[Interaction]]) -> Batch:

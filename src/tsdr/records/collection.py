@@ -8,7 +8,7 @@ from pathlib import Path
 from tsdr.errors import InputError
 from tsdr.methods import OBJECTIVES, OWN, TSDR, Method, options_of
 from tsdr.records.folder import read_record
-from tsdr.records.run import LIMIT, LogName, Record
+from tsdr.records.run import LIMIT, LIMIT_WITH_SKIPS, LogName, Record
 from tsdr.records.significance import fold_of
 
 
@@ -101,7 +101,7 @@ def cells(records: Iterable[Record]) -> list[Cell]:
     found: dict[tuple[str, Setup], dict[Method, dict[str, list[Record]]]] = defaultdict(dict)
     for record in records:
         if record.method.is_baseline:
-            if record.backbone == LIMIT:
+            if record.backbone == (LIMIT_WITH_SKIPS if record.skips_read else LIMIT):
                 limits[record.dataset].append(record)
             continue
         variants = found[record.dataset, Setup.of(record)].setdefault(record.method, {})

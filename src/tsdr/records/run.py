@@ -18,7 +18,8 @@ _SELECTED = re.compile(r"(?P<log>.+)-gamma(?P<gamma>\d+(?:\.\d+)?)(?:-(?P<sizes>
 _SIMULATED, _RECOMMENDED = "simulated", "recommended"
 # So many epochs are trained where it is their cost that is measured: too few to say how good a model is.
 TIMED_EPOCHS = 3
-LIMIT = "limit"  # the baseline that is the best possible predictor at the history that models see
+# The baselines that are the best possible predictor at the history that models see, without skips and with them.
+LIMIT, LIMIT_WITH_SKIPS = "limit", "limit-skips"
 ESTIMATED = ("estimated_snips", "estimated_dr")  # metrics that rest on models of the log's selection
 
 
@@ -115,9 +116,15 @@ class Run(BaseModel):
 
     @property
     def log_in_view(self) -> str:
-        """The log and, where it is not as much as in the paper, how much of its histories is in view."""
+        """The log and, where it is not what the paper has, what of its histories is in view."""
         window = self.options.get("window", WINDOW)
-        return self.dataset if window == WINDOW else f"{self.dataset}, {window} in view"
+        in_view = self.dataset if window == WINDOW else f"{self.dataset}, {window} in view"
+        return f"{in_view}, skips read" if self.skips_read else in_view
+
+    @property
+    def skips_read(self) -> bool:
+        """Whether offers that were turned down were in view, too."""
+        return self.options.get("skips") == "read"
 
     @property
     def tuned(self) -> Mapping[str, Any]:

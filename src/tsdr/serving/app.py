@@ -17,7 +17,7 @@ from tsdr.serving.guard import PROBLEM, Guard, problem
 from tsdr.serving.measures import CONTENT_TYPE, Measures
 from tsdr.serving.messages import (
     MOST_RANKED,
-    Added,
+    AnswersAdded,
     Health,
     MasteryFound,
     NewAnswer,
@@ -93,19 +93,20 @@ def _student_routes(students: Students, measures: Measures) -> APIRouter:
     routes = APIRouter(prefix="/students/{student}", responses=_ERRORS, tags=["students"])
 
     @routes.post("/answers", responses={409: _ERRORS[400] | {"description": "An event with another content."}})
-    def add_answers(student: StudentId, answers: Annotated[NewAnswers, Body()]) -> Added:
-        """Store an answer, or several, all or none: durable once acknowledged, and each event once."""
+    def add_answers(student: StudentId, answers: Annotated[NewAnswers, Body()]) -> AnswersAdded:
+        """Store answers and skipped offers, one or several, all or none: durable once acknowledged, each event once."""
         given = [answers] if isinstance(answers, NewAnswer) else answers
-        added, now = students.add(student, [answer.to_store() for answer in given])
-        measures.answers(added)
-        return Added(added=added, answers=now)
+        added = students.add(student, [answer.to_store() for answer in given])
+        measures.stored(added.answers, added.skips)
+        now = added.student
+        return AnswersAdded(added=added.answers + added.skips, answers=now.answers, skips=now.skips)
 
     @routes.get("/mastery")
     def mastery(student: StudentId) -> MasteryFound:
         """The probability of success on every concept; a student who is not known has no answers."""
         found = students.mastery(student)
         named = dict(zip(students.model.concepts, found.success, strict=True))
-        return MasteryFound.model_construct(answers=found.answers, mastery=named)
+        return MasteryFound.model_construct(answers=found.answers, skips=found.skips, mastery=named)
 
     @routes.get("/next")
     def ask_next(
@@ -145,7 +146,10 @@ def _other_routes(app: FastAPI, students: Students, measures: Measures) -> APIRo
         model = students.model
         session = model.session()
         for answer in asked.history:
-            session.observe(answer.question, answer.concept, int(answer.correct))
+            if answer.outcome is None:
+                session.skip(answer.question, answer.concept)
+            else:
+                session.observe(answer.question, answer.concept, answer.outcome)
         targets: list[tuple[str | None, str]] = [(None, concept) for concept in model.concepts]
         if asked.targets is not None:
             targets = [(target.question, target.concept) for target in asked.targets]

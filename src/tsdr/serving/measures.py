@@ -12,7 +12,7 @@ _BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 class Measures:
-    """Requests by route, method and status, how long they took, and answers stored."""
+    """Requests by route, method and status, how long they took, and answers and skips stored."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -21,6 +21,7 @@ class Measures:
             "tsdr_request_seconds", "How long requests took.", ("route",), buckets=_BUCKETS, registry=self._registry
         )
         self._answers = Counter("tsdr_answers_stored", "Answers stored.", registry=self._registry)
+        self._skips = Counter("tsdr_skips_stored", "Skipped offers stored.", registry=self._registry)
         self._offers = Counter("tsdr_offers_made", "Offers made.", ("explored",), registry=self._registry)
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
@@ -28,9 +29,10 @@ class Measures:
         self._requests.labels(route, method if method.isalpha() else "other", str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def answers(self, count: int) -> None:
-        """Answers were stored."""
-        self._answers.inc(count)
+    def stored(self, answers: int, skips: int) -> None:
+        """Answers and skipped offers were stored."""
+        self._answers.inc(answers)
+        self._skips.inc(skips)
 
     def offer(self, explored: bool) -> None:
         """An offer was made."""

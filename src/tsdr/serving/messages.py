@@ -2,7 +2,7 @@
 
 import unicodedata
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -15,6 +15,7 @@ from pydantic import (
     Tag,
     TypeAdapter,
     ValidationError,
+    model_validator,
 )
 
 from tsdr.errors import InputError, in_a_sentence
@@ -23,7 +24,7 @@ from tsdr.serving.store import Answer
 LONGEST_NAME, LONGEST_CONCEPT = 200, 10_000
 MOST_ANSWERS = 1000
 MOST_RANKED = 100
-_EVENT = "The client's own name for this answer: sent twice, it counts once."
+_EVENT = "The client's own name for this answer, or skip: sent twice, it counts once."
 
 
 def _printable(name: str) -> str:
@@ -62,15 +63,27 @@ class _Message(BaseModel):
 
 
 class Answered(_Message):
-    """A question that was answered; without a question, the concept stands in."""
+    """A question that was answered, or `skipped`: shown and turned down; without a question, the concept stands in."""
 
     question: Name | None = None
     concept: Concept
-    correct: StrictBool | Literal[0, 1]
+    correct: StrictBool | Literal[0, 1] | None = None
+    skipped: StrictBool = False
+
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Self:
+        if self.skipped == (self.correct is not None):
+            raise ValueError("an answer has `correct`, true or false; an offer without one has `skipped`, true")
+        return self
+
+    @property
+    def outcome(self) -> int | None:
+        """0 or 1, or nothing if it was skipped."""
+        return None if self.correct is None else int(self.correct)
 
 
 class NewAnswer(Answered):
-    """An answer of a student; without a time, the service's own."""
+    """An answer of a student, or an offer that was skipped; without a time, the service's own."""
 
     event: Annotated[Name, Field(description=_EVENT)]
     time: datetime | None = None
@@ -82,7 +95,7 @@ class NewAnswer(Answered):
             event=self.event,
             question=self.question,
             concept=self.concept,
-            correct=int(self.correct),
+            correct=self.outcome,
             time=None if when is None else when.timestamp(),
         )
 
@@ -95,17 +108,19 @@ _Many = Annotated[list[NewAnswer], Field(min_length=1, max_length=MOST_ANSWERS)]
 NewAnswers = Annotated[Annotated[NewAnswer, Tag("one")] | Annotated[_Many, Tag("many")], Discriminator(_one_or_many)]
 
 
-class Added(_Message):
-    """How many answers were new, and how many the student has now."""
+class AnswersAdded(_Message):
+    """How many of what was sent is new, and how many answers and skipped offers the student has now."""
 
     added: int
     answers: int
+    skips: int
 
 
 class MasteryFound(_Message):
-    """How many answers of the student are known, and the probability of success on every concept."""
+    """How many answers and skipped offers of the student are known, and the chance of success on every concept."""
 
     answers: int
+    skips: int
     mastery: dict[str, float]
 
 
@@ -117,7 +132,7 @@ class Asked(_Message):
 
 
 class PredictRequest(_Message):
-    """Answers so far, the oldest first, and what to predict; every concept if nothing is named."""
+    """Answers and skips so far, the oldest first, and what to predict; every concept if nothing is named."""
 
     history: Annotated[list[Answered], Field(max_length=MOST_ANSWERS)] = []
     targets: Annotated[list[Asked], Field(min_length=1, max_length=MOST_ANSWERS)] | None = None

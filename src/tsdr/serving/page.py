@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import numpy as np
@@ -24,7 +24,7 @@ from tsdr.models.model import Model
 from tsdr.report.pages import TONES, templates
 from tsdr.serving.measures import Measures
 from tsdr.serving.messages import NAME, STUDENT, Name, StudentName, checked
-from tsdr.serving.store import Answer
+from tsdr.serving.store import Answer, Student
 from tsdr.serving.students import TARGET, Ranked, Students, on_one_core
 from tsdr.serving.token import SIGNED_IN, Token
 
@@ -47,10 +47,20 @@ class Row:
 
 @dataclass(frozen=True)
 class Past:
-    """An answer in a student's history; `number` counts from 1."""
+    """An answer, or a skipped offer, in a student's history; `number` counts from 1."""
 
     number: int
     answer: Answer
+
+    @property
+    def kind(self) -> str:
+        """What came of it, in a word."""
+        return {None: "skipped", 0: "wrong", 1: "right"}[self.answer.correct]
+
+    @property
+    def sign(self) -> str:
+        """The same as a sign."""
+        return {None: "–", 0: "✗", 1: "✓"}[self.answer.correct]
 
     @property
     def when(self) -> str:
@@ -67,6 +77,7 @@ class StudentView:
 
     id: str
     answers: int
+    skips: int
     rows: list[Row]
     history: list[Past]
     suggested: tuple[Ranked, ...]
@@ -152,22 +163,21 @@ class Pages:
     def _student(self, student: str) -> StudentView:
         model, store = self.students.model, self.students.store
         found = self.students.mastery(student)
-        known = store.find(student)
-        answers = [] if known is None else store.latest(known, SHOWN_ANSWERS)
-        before, readable = (0, []) if known is None else self.students.in_view(known, SHOWN_ANSWERS)
+        known = store.find(student) or Student(-1, student, 0, 0)
+        latest = store.latest(known, SHOWN_ANSWERS)
+        before, events = self.students.in_view(known, SHOWN_ANSWERS)
         ranking = self.students.ranking(found, TARGET)[:SUGGESTED]
-        met = list(dict.fromkeys(answer.concept for answer in reversed(answers) if model.knows(answer.concept)))
+        met = list(dict.fromkeys(answer.concept for answer in reversed(latest) if model.knows(answer.concept)))
         shown = list(dict.fromkeys([*met[:SHOWN_CONCEPTS], *(ranked.concept for ranked in ranking)]))
-        # A column before the first answer that is shown and one after each; one that cannot be read changes nothing.
-        read = np.cumsum([0, *(model.knows(answer.concept) for answer in answers)])
-        steps = [int(step) for step in before + len(readable) - read[-1] + read]
-        interactions = self.students.interactions(readable)
+        # A column before the first event that is shown and one after each; one that cannot be read changes nothing.
+        read = np.cumsum([0, *(self.students.reads(answer) for answer in latest)])
+        steps = [int(step) for step in len(events) - read[-1] + read]
         targets = [model.target(name) for name in shown]
-        columns = list(model.at_each_answer(interactions, steps, targets, before))
+        columns = list(model.at_each_step(events, steps, targets, before))
         rows = [Row(name, [float(column[i]) for column in columns]) for i, name in enumerate(shown)]
-        total = 0 if known is None else known.answers
-        history = [Past(i, answer) for i, answer in enumerate(answers, start=total - len(answers) + 1)]
-        return StudentView(student, total, rows, history[::-1], ranking, max(0, len(met) - SHOWN_CONCEPTS))
+        history = [Past(i, answer) for i, answer in enumerate(latest, start=known.events - len(latest) + 1)]
+        hidden = max(0, len(met) - SHOWN_CONCEPTS)
+        return StudentView(student, known.answers, known.skips, rows, history[::-1], ranking, hidden)
 
     def _class(self) -> ClassView:
         """The class as it is, or was a moment ago: to work it out takes seconds where there are many concepts."""
@@ -181,9 +191,8 @@ class Pages:
         on_one_core()
         model, store = self.students.model, self.students.store
         most = max(2, min(CLASS_STUDENTS, CLASS_CELLS // len(model.concepts)))
-        recent = [student for student in store.recent(most) if student.answers]
-        in_view = (self.students.in_view(student)[1] for student in recent)
-        histories = [self.students.interactions(answers) for answers in in_view]
+        recent = [student for student in store.recent(most) if student.events]
+        histories = [self.students.in_view(student)[1] for student in recent]
         concepts = []
         if histories:
             every = np.stack([found.numpy() for found in model.mastery_of(histories)])
@@ -239,15 +248,16 @@ def page_routes(students: Students, token: Token, measures: Measures) -> APIRout
         student: Annotated[StudentName, Form()],
         event: Annotated[Name, Form()],
         concept: Annotated[str, Form(max_length=1000)],
-        correct: Annotated[int, Form(ge=0, le=1)],
+        correct: Annotated[Literal["1", "0", "skipped"], Form()],
         question: Annotated[str, Form(max_length=200)] = "",
     ) -> Response:
         try:
             asked = checked(NAME, question.strip(), "question") if question.strip() else None
-            added, _ = students.add(student, [Answer(event, asked, concept, correct)])
+            outcome = None if correct == "skipped" else int(correct)
+            added = students.add(student, [Answer(event, asked, concept, outcome)])
         except InputError as error:
             return HTMLResponse(pages.of_student(student, told=str(error)), 422)
-        measures.answers(added)
+        measures.stored(added.answers, added.skips)
         return RedirectResponse(f"/?student={quote(student, safe='')}", 303)
 
     @routes.get("/log", dependencies=[Depends(signed_in)])

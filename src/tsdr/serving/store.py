@@ -1,8 +1,8 @@
 """Answers and offers of students, in SQLite or PostgreSQL: durable once acknowledged, every event once, in order.
 
-A student is a row with a number of its own and a count of answers; whoever writes for a student holds that row until
-the transaction ends, so that answers are numbered without a gap, in the order in which they were acknowledged. A
-student who was deleted and comes back has another number.
+A student is a row with a number of its own and a count of answers and skips; whoever writes for a student holds that
+row until the transaction ends, so that both are numbered without a gap, in the order in which they were acknowledged.
+A student who was deleted and comes back has another number.
 """
 
 import fcntl
@@ -18,13 +18,31 @@ import polars as pl
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, ProgrammingError
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, OperationalError, ProgrammingError
+from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
 from tsdr.errors import InputError, extra_missing, in_a_sentence
 from tsdr.log import Log
 
 SQLITE_WAIT = 30.0  # seconds that a writer waits for others
+_SKIPPED = 2  # in the place of an answer, so that stores from before skips were kept need no change there
+
+
+class _Correct(sql.TypeDecorator[int]):
+    """Whether an answer was right, or nothing for an offer that was skipped, in a column that always has a number."""
+
+    impl = sql.Integer
+    cache_ok = True
+
+    def process_bind_param(self, value: int | None, dialect: Any) -> int:
+        """As it is stored."""
+        return _SKIPPED if value is None else value
+
+    def process_result_value(self, value: int | None, dialect: Any) -> int | None:
+        """As it was given."""
+        return None if value == _SKIPPED else value
+
+
 _NUMBER = sql.BigInteger().with_variant(sql.Integer, "sqlite")
 _tables = sql.MetaData()
 _students = sql.Table(
@@ -33,6 +51,7 @@ _students = sql.Table(
     sql.Column("number", _NUMBER, primary_key=True, autoincrement=True),
     sql.Column("id", sql.Text, nullable=False, unique=True),
     sql.Column("answers", sql.Integer, nullable=False),
+    sql.Column("skips", sql.Integer, nullable=False, server_default="0"),
     sql.Column("seen", sql.Float, nullable=False, index=True),
     sqlite_autoincrement=True,  # a number is never given again
 )
@@ -44,7 +63,7 @@ _answers = sql.Table(
     sql.Column("event", sql.Text, nullable=False),
     sql.Column("question", sql.Text),
     sql.Column("concept", sql.Text, nullable=False),
-    sql.Column("correct", sql.Integer, nullable=False),
+    sql.Column("correct", _Correct, nullable=False),
     sql.Column("time", sql.Float, nullable=False),
     sql.UniqueConstraint("student", "event"),
     sqlite_with_rowid=False,  # a student's answers lie side by side
@@ -65,18 +84,24 @@ _offers = sql.Table(
 )
 
 
+_STUDENT = _students.c.number, _students.c.id, _students.c.answers, _students.c.skips
+
+
 class ConflictError(InputError):
     """An event that is known already, with another content."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer of a student; `event` is the client's name for it, `time` in seconds since 1970."""
+    """An answer of a student, or an offer that was skipped, which has no `correct`.
+
+    `event` is the client's name for it, `time` in seconds since 1970.
+    """
 
     event: str
     question: str | None
     concept: str
-    correct: int
+    correct: int | None
     time: float | None = None
 
 
@@ -95,11 +120,26 @@ class Offer:
 
 @dataclass(frozen=True)
 class Student:
-    """Who is known: a number, the id and how many answers there are."""
+    """Who is known: a number, the id, and how many answers and skipped offers there are."""
 
     number: int
     id: str
     answers: int
+    skips: int
+
+    @property
+    def events(self) -> int:
+        """All of them: the place of the next one."""
+        return self.answers + self.skips
+
+
+@dataclass(frozen=True)
+class Added:
+    """How many of the events that came were new, answers and skipped offers, and what the student has now."""
+
+    answers: int
+    skips: int
+    student: Student
 
 
 class Turn:
@@ -130,8 +170,8 @@ class Store:
         if self._engine.dialect.name == "sqlite":
             self._turn = Turn(Path(f"{self._engine.url.database}.lock"))
 
-    def add(self, student: str, answers: Sequence[Answer]) -> tuple[int, int]:
-        """Append answers, all or none: how many were new, and how many the student has now.
+    def add(self, student: str, answers: Sequence[Answer]) -> Added:
+        """Append answers and skipped offers, all or none.
 
         An event that is known already is not added again; if it comes with another content, `ConflictError` is raised.
         """
@@ -154,23 +194,26 @@ class Store:
                         "place": place,
                         "time": now if answer.time is None else answer.time,
                     }
-                    for place, answer in enumerate(new.values(), start=held.answers)
+                    for place, answer in enumerate(new.values(), start=held.events)
                 ]
                 connection.execute(sql.insert(_answers), rows)
-                count = {"answers": held.answers + len(new)}
+            skips = sum(answer.correct is None for answer in new.values())
+            now_has = replace(held, answers=held.answers + len(new) - skips, skips=held.skips + skips)
+            if new:
+                count = {"answers": now_has.answers, "skips": now_has.skips}
                 connection.execute(sql.update(_students).where(_students.c.number == held.number).values(count))
-        return len(new), held.answers + len(new)
+        return Added(len(new) - skips, skips, now_has)
 
     def find(self, student: str) -> Student | None:
         """A student, if known."""
-        columns = _students.c.number, _students.c.id, _students.c.answers
         with self._engine.connect() as connection:
-            row = connection.execute(sql.select(*columns).where(_students.c.id == student)).one_or_none()
+            row = connection.execute(sql.select(*_STUDENT).where(_students.c.id == student)).one_or_none()
         return None if row is None else Student(*row)
 
-    def latest(self, student: Student, count: int) -> list[Answer]:
-        """The latest of the answers that `student` is said to have, the oldest first."""
-        places = _answers.c.place >= student.answers - count, _answers.c.place < student.answers
+    def latest(self, student: Student, count: int, before: int | None = None) -> list[Answer]:
+        """The latest of the events that `student` is said to have, or of those `before` a place; the oldest first."""
+        end = student.events if before is None else before
+        places = _answers.c.place >= end - count, _answers.c.place < end
         query = (
             sql.select(*(_answers.c[field.name] for field in fields(Answer)))
             .where(_answers.c.student == student.number, *places)
@@ -183,7 +226,8 @@ class Store:
         """How many of the answers that `student` is said to have are on each concept."""
         query = (
             sql.select(_answers.c.concept, sql.func.count())
-            .where(_answers.c.student == student.number, _answers.c.place < student.answers)
+            .where(_answers.c.student == student.number, _answers.c.place < student.events)
+            .where(_answers.c.correct.in_((0, 1)))
             .group_by(_answers.c.concept)
         )
         with self._engine.connect() as connection:
@@ -206,11 +250,7 @@ class Store:
 
     def recent(self, count: int) -> list[Student]:
         """The students who were seen last."""
-        query = (
-            sql.select(_students.c.number, _students.c.id, _students.c.answers)
-            .order_by(_students.c.seen.desc(), _students.c.number.desc())
-            .limit(count)
-        )
+        query = sql.select(*_STUDENT).order_by(_students.c.seen.desc(), _students.c.number.desc()).limit(count)
         with self._engine.connect() as connection:
             return [Student(*row) for row in connection.execute(query)]
 
@@ -221,10 +261,12 @@ class Store:
         return number
 
     def log(self) -> Log:
-        """All answers, as a log to learn from."""
+        """All answers, as a log to learn from, and the offers that were skipped, if there are any."""
         columns = _students.c.id, _answers.c.question, _answers.c.concept, _answers.c.correct, _answers.c.time
         query = sql.select(*columns).select_from(_answers.join(_students)).order_by(_students.c.id, _answers.c.place)
         found = self._table(query, _LOG)
+        if found["correct"].has_nulls():
+            found = found.with_columns(skipped=pl.col("correct").is_null())
         if found["question"].is_null().all():
             return Log(found.drop("question"))  # then each concept stands in for its questions
         return Log(found.with_columns(pl.col("question").fill_null("no question: " + pl.col("concept"))))
@@ -254,7 +296,7 @@ class Store:
             insert(_students)
             .values(id=student, answers=0, seen=now)
             .on_conflict_do_update(index_elements=["id"], set_={"seen": now})
-            .returning(_students.c.number, _students.c.id, _students.c.answers)
+            .returning(*_STUDENT)
         )
         return Student(*connection.execute(held).one())
 
@@ -325,14 +367,20 @@ def _create_tables(engine: Engine) -> None:
     with _explained(engine):
         try:
             _create_missing(engine)
-        except (IntegrityError, ProgrammingError):  # another process has just created them
+        except (IntegrityError, OperationalError, ProgrammingError):  # another process has just created them
             _create_missing(engine)
 
 
 def _create_missing(engine: Engine) -> None:
+    """Tables, and columns that a store from an earlier version does not have yet."""
     with engine.begin() as connection:
         for table in _tables.sorted_tables:
             connection.execute(CreateTable(table, if_not_exists=True))
+            there = {column["name"] for column in sql.inspect(connection).get_columns(table.name)}
+            for column in table.columns:
+                if column.name not in there:
+                    new = CreateColumn(column).compile(dialect=engine.dialect)
+                    connection.execute(sql.DDL(f"ALTER TABLE {table.name} ADD COLUMN {new}"))
             for index in table.indexes:
                 connection.execute(CreateIndex(index, if_not_exists=True))
 

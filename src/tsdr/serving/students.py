@@ -6,24 +6,25 @@ A session that is held is brought up to date from the store before it is asked, 
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import SystemRandom
 
 import torch
 
-from tsdr.models.model import Interaction, Model, Session
-from tsdr.serving.store import Answer, Offer, Store, Student
+from tsdr.models.model import Interaction, Model, Session, answered_until
+from tsdr.serving.store import Added, Answer, Offer, Store, Student
 
 TARGET = 0.7  # the success that an offer should come close to
-PAGE = 200  # answers that are asked of the store at a time, at least
+PAGE = 200  # events that are asked of the store at a time, at least
 HELD = 1000  # sessions in memory: 20 to 170 kB each, by backbone
 
 
 @dataclass(frozen=True)
 class Mastery:
-    """What a student with so many answers masters, concept by concept."""
+    """What a student with so many answers and skipped offers masters, concept by concept."""
 
     answers: int
+    skips: int
     success: tuple[float, ...]
 
 
@@ -47,11 +48,10 @@ class Next:
 
 @dataclass
 class _Held:
-    """A session, whose it is, and how many of the student's answers have been read."""
+    """A session, and the student as far as it has been read."""
 
     session: Session
-    student: int = -1
-    read: int = 0
+    student: Student | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -73,8 +73,8 @@ class Students:
         self._lock = threading.Lock()
         self._random = SystemRandom()
 
-    def add(self, student: str, answers: Sequence[Answer]) -> tuple[int, int]:
-        """Store answers, all or none: how many were new, and how many there are now."""
+    def add(self, student: str, answers: Sequence[Answer]) -> Added:
+        """Store answers and skipped offers, all or none."""
         for answer in answers:
             self.model.target(answer.concept, answer.question)  # refused before anything is stored
         return self.store.add(student, answers)
@@ -84,11 +84,10 @@ class Students:
         on_one_core()
         known = self.store.find(student)
         if known is None:
-            return self._mastery(0, self.model.session())
+            return self._mastery(Student(-1, student, 0, 0), self.model.session())
         held = self._hold(student)
         with held.lock:
-            self._bring_up_to_date(held, known)
-            return self._mastery(held.read, held.session)
+            return self._mastery(self._bring_up_to_date(held, known), held.session)
 
     def next(self, student: str, target: float, explore: float, count: int) -> Next:
         """Offer a concept: the one closest to the target or, with chance `explore`, any concept with equal chance."""
@@ -124,30 +123,41 @@ class Students:
         return self.store.delete(student)
 
     def readable(self, student: Student) -> int:
-        """How many of the answers of a student the model can read: a store may have concepts that it does not know."""
+        """How many answers of a student the model can read: a store may have concepts that it does not know."""
         return sum(count for concept, count in self.store.concepts(student).items() if self.model.knows(concept))
 
-    def in_view(self, student: Student, shown: int = 0) -> tuple[int, list[Answer]]:
-        """The answers that the model has in view, or had at any of the latest that are `shown`; and how many precede.
+    def in_view(self, student: Student, shown: int = 0) -> tuple[int, list[Interaction]]:
+        """What the model has in view, or had at any of the latest events that are `shown`; how many answers precede.
 
-        Answers that it cannot read are passed over, and do not count.
+        What it cannot read is passed over, and does not count.
         """
         total = self.readable(student)
         begins = self.model.view_begins(max(0, total - shown))
-        found: list[Answer] = []
-        left = student
-        while left.answers and len(found) < total - begins:
-            part = self.store.latest(left, max(PAGE, total - begins))
-            found = [answer for answer in part if self.model.knows(answer.concept)] + found
-            left = replace(left, answers=left.answers - len(part))
-        return begins, found[len(found) - (total - begins) :]
+        found: list[Interaction] = []
+        left, wanted = student.events, total - begins
+        while left and (begins == 0 or len(answered_until(found)) - 1 <= wanted):
+            part = self.store.latest(student, max(PAGE, wanted), left)
+            found = self.interactions(part) + found
+            left -= len(part)
+        until = answered_until(found)  # with what was skipped since the last answer that is out of view
+        return begins, found[until[len(until) - 1 - wanted] :]
+
+    def reads(self, answer: Answer) -> bool:
+        """Whether the model can make anything of it."""
+        return self.model.knows(answer.concept) and (answer.correct is not None or self.model.reads_skips)
 
     def interactions(self, answers: Sequence[Answer]) -> list[Interaction]:
-        """Answers as the model reads them."""
-        return [self.model.interaction(answer.concept, answer.question, answer.correct) for answer in answers]
+        """Answers and skipped offers as the model reads them, but for those that it cannot."""
+        if not self.model.reads_skips and any(answer.correct is None for answer in answers):
+            self.model.ignore_skips()
+        return [
+            self.model.interaction(answer.concept, answer.question, answer.correct)
+            for answer in answers
+            if self.reads(answer)
+        ]
 
-    def _mastery(self, answers: int, session: Session) -> Mastery:
-        return Mastery(answers, tuple(session.mastery_of_all().tolist()))
+    def _mastery(self, student: Student, session: Session) -> Mastery:
+        return Mastery(student.answers, student.skips, tuple(session.mastery_of_all().tolist()))
 
     def _hold(self, student: str) -> _Held:
         with self._lock:
@@ -158,16 +168,18 @@ class Students:
                 self._held.popitem(last=False)
         return held
 
-    def _bring_up_to_date(self, held: _Held, known: Student) -> None:
+    def _bring_up_to_date(self, held: _Held, known: Student) -> Student:
         """Read what was stored since the session was asked last; or, the first time, all that is in view."""
-        missing = known.answers - held.read
-        if held.student == known.number and missing <= 0:  # another request may have read even more
-            return
-        if held.student == known.number and missing <= PAGE:
-            answers = [answer for answer in self.store.latest(known, missing) if self.model.knows(answer.concept)]
+        before = held.student if held.student is not None and held.student.number == known.number else None
+        missing = known.events - (before.events if before else 0)
+        if before is not None and missing <= 0:  # another request may have read even more
+            return before
+        if before is not None and missing <= PAGE:
+            events = self.interactions(self.store.latest(known, missing))
         else:
-            begins, answers = self.in_view(known)
+            begins, events = self.in_view(known)
             held.session = self.model.session(begins)
-        for answer in answers:
-            held.session.observe(answer.question, answer.concept, answer.correct)
-        held.student, held.read = known.number, known.answers
+        for event in events:
+            held.session.take_in(event)
+        held.student = known
+        return known

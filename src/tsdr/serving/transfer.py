@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -15,33 +15,41 @@ from tsdr.tables import write_table
 LARGEST_SECONDS = 2e10  # the year 2603
 
 
-def enroll(log: Log, url: str) -> Iterator[int]:
-    """Store the answers of a log, student by student: how many of each were new.
+class Enrolled(NamedTuple):
+    """How many answers and skipped offers of a student were new."""
+
+    answers: int
+    skips: int
+
+
+def enroll(log: Log, url: str) -> Iterator[Enrolled]:
+    """Store the answers and skipped offers of a log, student by student: how many of each were new.
 
     Each is an event by its time (and its place among those of the same time), so that a log brings nothing twice, and
     a later one what is new in it. Names that the service could not be asked for are refused before anything is stored.
     """
     columns = ("question", "concept", "correct", "time")
     for column, kind in (("student", STUDENT), ("question", NAME)):
-        for name in log.answered[column].unique():
+        for name in log.frame[column].unique():
             checked(kind, name, column)
-    answered = log.answered
-    if (answered["question"] == answered["concept"]).all():  # a log without questions, for which the concepts stand in
-        answered = answered.with_columns(question=pl.lit(None, pl.String))
+    told = log.frame
+    if (told["question"] == told["concept"]).all():  # a log without questions, for which the concepts stand in
+        told = told.with_columns(question=pl.lit(None, pl.String))
     store = Store(url)
-    for part in answered.partition_by("student", maintain_order=True):
+    for part in told.partition_by("student", maintain_order=True):
         numbered = part.with_columns(same=pl.int_range(pl.len()).over("time"))
         answers = [
             Answer(f"log-{time}-{same}", question, concept, correct, _seconds(time))
             for question, concept, correct, time, same in numbered.select(*columns, "same").iter_rows()
         ]
         parts = (answers[at : at + MOST_ANSWERS] for at in range(0, len(answers), MOST_ANSWERS))
-        yield sum(store.add(part["student"][0], some)[0] for some in parts)
+        added = [store.add(part["student"][0], some) for some in parts]
+        yield Enrolled(sum(some.answers for some in added), sum(some.skips for some in added))
     store.close()
 
 
 def collect(url: str, folder: Path) -> tuple[Log, pl.DataFrame]:
-    """Write the answers of a store as a log, and the offers that were made, with the propensity of each."""
+    """Write the answers and skips of a store as a log, and the offers that were made, with the propensity of each."""
     store = Store(url)
     log, offers = store.log(), store.offers()
     store.close()
