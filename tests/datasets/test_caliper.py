@@ -156,12 +156,17 @@ def test_the_last_grade_is_of_the_last_answer_in_an_attempt(tmp_path: Path) -> N
     account = prepared(
         tmp_path,
         event("Completed", "q1", 5),
+        event("Completed", "q1", 5),  # the same event again
         event("Completed", "q1", 3),
         event("Completed", "q1", 1, extensions={"correct": False}),  # judged by itself
         grade(attempt("q1"), 1, 1, minute=50),
         grade(attempt("q1"), 0, 1, minute=40),
     )
-    assert account.dropped == {COUNTED: 2, "answer that another one replaced in the same attempt": 1}
+    assert account.dropped == {
+        COUNTED: 2,
+        "answer that another one replaced in the same attempt": 1,
+        "the same event twice": 1,
+    }
     assert load("caliper", tmp_path, minimum=1).frame.select("correct", "time").rows() == [
         (0, datetime(2024, 5, 1, 10, 1)),
         (1, datetime(2024, 5, 1, 10, 5)),

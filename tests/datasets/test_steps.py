@@ -53,7 +53,7 @@ def test_a_row_without_a_result_is_a_skip_only_where_its_step_was_never_answered
             "a\t2011-01-02 10:00:05\tP\tS\t1\t1\tINCORRECT\tk",
             "a\t2011-01-02 10:00:09\tP\tS\t1\t2\t \tk",
             "a\t2011-01-03 10:00:07\tP\tS\t2\t2\t\tk",  # another view, in which nothing was answered
-            "a\t2011-01-03 10:00:00\tP\tS\t2\t1\t\tk",
+            "a\t2011-01-03 10:00:00\tP\tS\t2\t2\t\tk",
             "b\t2011-01-02 10:00:00\tP\tS\t1\t\t\tk",  # another student
             "b\t2011-01-02 10:01:00\tP\tT\t1\t1\t\tk",  # answered at the second attempt: no skip, no first answer
             "b\t2011-01-02 10:02:00\tP\tT\t1\t2\tCORRECT\tk",
