@@ -317,3 +317,14 @@ def test_real_logs_give_their_published_counts(name: str, real_logs: RealLogs) -
     share = frame["correct"].mean()
     assert isinstance(share, float)
     assert (*counts, frame.height, round(100 * share, 1)) == REAL_COUNTS[name]
+
+
+def test_rows_are_found_again_in_their_source_and_keep_their_names() -> None:
+    table = pl.DataFrame(
+        {"student": ["b", "a", "b"], "concept": "c", "correct": 1, "time": [2, 5, 1], "id": [7, 8, None]}
+    )
+    log = Log(table, columns={"event": "id"})
+    assert log.rows.to_list() == [2, 3, 1]
+    assert log.frame["event"].to_list() == ["8", None, "7"]
+    with pytest.raises(InputError, match="ids are text or whole numbers"):
+        Log(table.with_columns(id=0.5), columns={"event": "id"})

@@ -13,7 +13,7 @@ from tsdr.files import replacing
 from tsdr.tables import DATE_TIMES, ZONED_DATE_TIMES, open_table
 
 REQUIRED = ("student", "concept", "correct")
-COLUMNS = ("student", "question", "concept", "correct", "time", "skipped")
+COLUMNS = ("student", "question", "concept", "correct", "time", "skipped", "event")
 Unknown = Literal["error", "skip"]  # what becomes of concepts that a vocabulary does not know
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum, pl.Null)
@@ -26,9 +26,10 @@ class Log:
 
     Columns: `student`, `question`, `concept` (text), `correct` (0 or 1), `time` (whole numbers, numbers or
     date-times) and, where the log has skipped offers, `skipped`. A skipped offer was shown and not answered:
-    it has `skipped` true and no `correct`.
+    it has `skipped` true and no `correct`. Where the log has `event`, that is the platform's own name of the row.
 
-    Whatever order the rows come in, they are kept sorted by student and, stably, by time within the student.
+    Whatever order the rows come in, they are kept sorted by student and, stably, by time within the student; `rows`
+    has which row of the `source` each of them was, counted from 1.
     Without a `question` column the concept stands in; without `time`, the order of the student's rows does.
     Several skills in one row (a list, or text with `concept_separator`) are one concept: the set of them.
 
@@ -47,7 +48,8 @@ class Log:
         concept_separator: str | None = None,
     ) -> None:
         theirs = _resolve_columns(frame.columns, columns or {}, source)
-        self.frame = _Canonical(frame, theirs, source, concept_separator).frame
+        self.source = source
+        self.frame, self.rows = _Canonical(frame, theirs, source, concept_separator).sorted()
 
     def __len__(self) -> int:
         return self.frame.height
@@ -186,8 +188,14 @@ class _Canonical:
             columns["skipped"] = self._flags("skipped", pl.lit(True)).cast(pl.Boolean)
         columns["correct"] = self._correct(columns.get("skipped"))
         columns["time"] = self._time() if "time" in theirs else self._order_of_rows(columns["student"])
-        table = pl.DataFrame({name: columns[name] for name in COLUMNS if name in columns})
-        self.frame = table.sort("student", "time", maintain_order=True)
+        if "event" in theirs:
+            columns["event"] = self._events()
+        self.table = pl.DataFrame({name: columns[name] for name in COLUMNS if name in columns})
+
+    def sorted(self) -> tuple[pl.DataFrame, pl.Series]:
+        """The table by student and time, and which row of the source each of its rows was, from 1."""
+        numbered = self.table.with_row_index("row", offset=1).sort("student", "time", maintain_order=True)
+        return numbered.drop("row"), numbered["row"]
 
     def _refuse(self, column: str, bad: pl.Series, reason: str) -> None:
         """Raise for the first row where `bad` is true, if there is one."""
@@ -216,6 +224,14 @@ class _Canonical:
         empty = ids.is_null() | (ids.str.strip_chars() == "").fill_null(False)
         self._refuse(column, empty, f"is empty; give every row a {column} or remove the row")
         return ids.alias(column)
+
+    def _events(self) -> pl.Series:
+        """Names of rows; one may be missing, for most of what is done with a log does not need them."""
+        raw = self.raw["event"]
+        if not (raw.dtype.is_integer() or raw.dtype in _TEXT):
+            raise self._wrong_type("event", "ids are text or whole numbers")
+        events = raw.cast(pl.String)
+        return events.set(events.str.strip_chars() == "", None).alias("event")
 
     def _concept(self, separator: str | None) -> pl.Series:
         raw = self.raw["concept"]

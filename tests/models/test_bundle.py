@@ -34,6 +34,13 @@ def test_a_bundle_is_read_back_whole(name: str, tmp_path: Path) -> None:
     assert not read.model.training
 
 
+def test_a_bundle_is_read_by_other_accounts_as_any_file_is(tmp_path: Path) -> None:
+    bundle().write(tmp_path / "model")
+    (tmp_path / "any file").touch()
+    modes = {path.stat().st_mode for path in [*(tmp_path / "model").iterdir(), tmp_path / "any file"]}
+    assert len(modes) == 1
+
+
 def test_fitting_leaves_a_bundle_that_says_how_it_came_about(tmp_path: Path) -> None:
     log = tsdr.simulate(students=60, questions=20, concepts=4).log
     training = TrainingOptions(max_epochs=2, device="cpu")

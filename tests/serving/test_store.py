@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,17 +86,20 @@ def test_skipped_offers_stand_among_answers_and_are_counted_apart(store: Store) 
     assert log.frame["correct"].to_list() == [1, None, 1, None]
 
 
-def test_a_store_from_before_skips_were_kept_is_brought_up(url: str) -> None:
+def test_a_store_from_before_skips_and_answered_offers_were_kept_is_brought_up(url: str) -> None:
     engine = sqlalchemy.create_engine(url.replace("postgresql", "postgresql+psycopg"))
     Store(url).close()
     with engine.begin() as connection:
-        connection.execute(sqlalchemy.text("ALTER TABLE students DROP COLUMN skips"))
+        for table, column in (("students", "skips"), ("answers", "offer"), ("offers", "among")):
+            connection.execute(sqlalchemy.text(f"ALTER TABLE {table} DROP COLUMN {column}"))
         connection.execute(sqlalchemy.text("INSERT INTO students (id, answers, seen) VALUES ('ada', 1, 5)"))
         connection.execute(sqlalchemy.text("INSERT INTO answers VALUES (1, 0, 'e1', 'q1', 'c1', 1, 5)"))
     engine.dispose()
     store = Store(url)
     assert found(store, "ada") == answers(1)
     assert store.add("ada", [Answer("s", "q1", "c1", None, 6.0)]) == Added(0, 1, Student(1, "ada", 1, 1))
+    offer = store.offer("ada", replace(OFFER, among=["c"]))
+    assert store.add("ada", [Answer("o", "q1", "c", 1, 7.0, offer)]).answers == 1
     store.close()
 
 
@@ -153,8 +157,29 @@ def test_offers_are_kept_with_their_propensity(store: Store) -> None:
     first, second = store.offer("ada", OFFER), store.offer("ada", OFFER)
     assert second > first
     kept = store.offers().drop("time").row(0, named=True)
-    assert kept == {"offer": first, "student": "ada"} | vars(OFFER)
+    assert kept == {"offer": first, "student": "ada", "event": None} | vars(OFFER) | {"correct": None}
     assert found(store, "ada") == []
+
+
+def test_offers_are_kept_with_what_came_of_them(store: Store) -> None:
+    """The first event that names an offer is what it led to: an answer or a skip; of others nothing is known."""
+    right, skipped, left, of_ben = (store.offer(student, OFFER) for student in ("ada", "ada", "ada", "ben"))
+    said = [
+        Answer("1", "q", "c", 1, 1.0, right),
+        Answer("2", "r", "c", 0, 2.0, right),
+        Answer("3", "q", "c", None, 3.0),
+    ]
+    store.add("ada", said)
+    store.add("ada", [replace(said[2], event="4", offer=skipped), replace(said[0], offer=None)])
+    outcomes = store.offers().select("offer", "event", "correct").rows()
+    assert outcomes == [(right, "1", 1), (skipped, "4", None), (left, None, None), (of_ben, None, None)]
+    assert found(store, "ada")[0].offer == right, "sent again without it, it still answers the offer"
+    for wrong, why in ((of_ben, "was not made to this student"), (10**15, "was not made"), (left, "was of 'c'")):
+        with pytest.raises(InputError, match=f"event '5': offer {wrong} {why}"):
+            store.add(
+                "ada", [Answer("6", "q", "c", 1), Answer("5", "q", "d" if wrong == left else "c", 1, offer=wrong)]
+            )
+    assert len(found(store, "ada")) == 4
 
 
 def test_the_store_is_a_log(store: Store) -> None:

@@ -8,7 +8,7 @@ A student who was deleted and comes back has another number.
 import fcntl
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -65,6 +65,7 @@ _answers = sql.Table(
     sql.Column("concept", sql.Text, nullable=False),
     sql.Column("correct", _Correct, nullable=False),
     sql.Column("time", sql.Float, nullable=False),
+    sql.Column("offer", _NUMBER),
     sql.UniqueConstraint("student", "event"),
     sqlite_with_rowid=False,  # a student's answers lie side by side
 )
@@ -81,6 +82,7 @@ _offers = sql.Table(
     sql.Column("target", sql.Float, nullable=False),
     sql.Column("explore", sql.Float, nullable=False),
     sql.Column("time", sql.Float, nullable=False),
+    sql.Column("among", sql.JSON(none_as_null=True)),
 )
 
 
@@ -90,12 +92,16 @@ _STUDENT = _students.c.number, _students.c.id, _students.c.answers, _students.c.
 class ConflictError(InputError):
     """An event that is known already, with another content."""
 
+    def __init__(self, event: str) -> None:
+        super().__init__(f"event {event!r} is known already, with another content")
+        self.event = event
+
 
 @dataclass(frozen=True)
 class Answer:
     """An answer of a student, or an offer that was skipped, which has no `correct`.
 
-    `event` is the client's name for it, `time` in seconds since 1970.
+    `event` is the client's name for it, `time` in seconds since 1970, `offer` the number of the one that it answers.
     """
 
     event: str
@@ -103,11 +109,19 @@ class Answer:
     concept: str
     correct: int | None
     time: float | None = None
+    offer: int | None = None
+
+    def says_the_same_as(self, other: "Answer") -> bool:
+        """Whether both are the same, dated and explained as they may be."""
+        return (self.question, self.concept, self.correct) == (other.question, other.concept, other.correct)
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A concept that a student with so many `answers` was offered, and how likely that offer was."""
+    """A concept that a student with so many `answers` was offered, and how likely that offer was.
+
+    It was drawn from the concepts that it was `among`; from all of the model's, where nothing is said.
+    """
 
     answers: int
     concept: str
@@ -116,6 +130,7 @@ class Offer:
     explored: bool
     target: float
     explore: float
+    among: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -174,6 +189,7 @@ class Store:
         """Append answers and skipped offers, all or none.
 
         An event that is known already is not added again; if it comes with another content, `ConflictError` is raised.
+        An offer that is answered was made to this student, of this concept.
         """
         with self._writing() as connection:
             held = self._hold(connection, student)
@@ -184,8 +200,9 @@ class Store:
                 before = known.get(answer.event) or new.get(answer.event)
                 if before is None:
                     new[answer.event] = answer
-                elif replace(before, time=answer.time) != answer:
-                    raise ConflictError(f"event {answer.event!r} is known already, with another content")
+                elif not before.says_the_same_as(answer):
+                    raise ConflictError(answer.event)
+            self._check_offers(connection, held.number, new.values())
             if new:
                 rows = [
                     asdict(answer)
@@ -262,8 +279,8 @@ class Store:
 
     def log(self) -> Log:
         """All answers, as a log to learn from, and the offers that were skipped, if there are any."""
-        columns = _students.c.id, _answers.c.question, _answers.c.concept, _answers.c.correct, _answers.c.time
-        query = sql.select(*columns).select_from(_answers.join(_students)).order_by(_students.c.id, _answers.c.place)
+        query = sql.select(_students.c.id, *(_answers.c[name] for name in list(_LOG)[1:]))
+        query = query.select_from(_answers.join(_students)).order_by(_students.c.id, _answers.c.place)
         found = self._table(query, _LOG)
         if found["correct"].has_nulls():
             found = found.with_columns(skipped=pl.col("correct").is_null())
@@ -272,11 +289,14 @@ class Store:
         return Log(found.with_columns(pl.col("question").fill_null("no question: " + pl.col("concept"))))
 
     def offers(self) -> pl.DataFrame:
-        """All offers, with the propensity of each."""
+        """All offers, with the propensity of each, and the first event that names it with what came of it."""
         offered = (_offers.c[name] for name in list(_OFFERS)[2:])
         columns = (_offers.c.number, _students.c.id, *offered)
         query = sql.select(*columns).select_from(_offers.join(_students)).order_by(_offers.c.number)
-        return self._table(query, _OFFERS)
+        answering = sql.select(_answers.c.offer, _answers.c.event, _answers.c.correct)
+        answering = answering.where(_answers.c.offer.is_not(None)).order_by(_answers.c.student, _answers.c.place)
+        answers = self._table(answering, {"offer": pl.Int64} | _OUTCOME).unique("offer", keep="first")
+        return self._table(query, _OFFERS).join(answers, "offer", "left", maintain_order="left")
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -306,12 +326,31 @@ class Store:
         )
         return {row.event: Answer(*row) for row in connection.execute(query)}
 
+    def _check_offers(self, connection: Connection, student: int, answers: Iterable[Answer]) -> None:
+        """Refuse answers to offers that were not made to this student, or were of another concept."""
+        answered = [answer.offer for answer in answers if answer.offer is not None]
+        query = sql.select(_offers.c.number, _offers.c.concept).where(
+            _offers.c.student == student, _offers.c.number.in_(answered)
+        )
+        made = {number: concept for number, concept in connection.execute(query)} if answered else {}
+        for answer in answers:
+            if answer.offer is not None and made.get(answer.offer) != answer.concept:
+                was = f"was of {made[answer.offer]!r}" if answer.offer in made else "was not made to this student"
+                raise InputError(f"event {answer.event!r}: offer {answer.offer} {was}; name the one that it answers")
+
     def _table(self, query: sql.Select[Any], schema: dict[str, Any]) -> pl.DataFrame:
         with self._engine.connect() as connection:
             return pl.DataFrame([tuple(row) for row in connection.execute(query)], schema=schema, orient="row")
 
 
-_LOG = {"student": pl.String, "question": pl.String, "concept": pl.String, "correct": pl.Int64, "time": pl.Float64}
+_LOG = {
+    "student": pl.String,
+    "question": pl.String,
+    "concept": pl.String,
+    "correct": pl.Int64,
+    "time": pl.Float64,
+    "event": pl.String,
+}
 _OFFERS = {
     "offer": pl.Int64,
     "student": pl.String,
@@ -323,7 +362,9 @@ _OFFERS = {
     "target": pl.Float64,
     "explore": pl.Float64,
     "time": pl.Float64,
+    "among": pl.List(pl.String),
 }
+_OUTCOME = {"event": pl.String, "correct": pl.Int64}
 
 
 def without_password(url: str) -> str:
