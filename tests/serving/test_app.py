@@ -13,14 +13,16 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, settings
 
-from served import random_log, random_model
-from tsdr import InputError
+from served import VOCABULARY, random_bundle, random_log, random_model
+from tsdr import InputError, Vocabulary
 from tsdr.defaults import Extent
+from tsdr.models.model import Model
 from tsdr.serving.app import create_app
 from tsdr.serving.guard import LARGEST_BODY
 from tsdr.serving.messages import MOST_ANSWERS
 from tsdr.serving.store import Answer, Store
 from tsdr.serving.students import Students
+from tsdr.serving.transfer import collect
 
 MODEL = random_model("simplekt")
 
@@ -38,7 +40,7 @@ def client(store: Store) -> Iterator[TestClient]:
         yield opened
 
 
-def answer(event: object, concept: str = "c03", correct: object = 1, **more: object) -> dict[str, object]:
+def answer(event: object, concept: str = "c03", correct: object = 1, **more: object) -> dict[str, Any]:
     return {"event": str(event), "question": "q01", "concept": concept, "correct": correct} | more
 
 
@@ -57,7 +59,7 @@ def test_mastery_is_that_of_a_session_whoever_wrote(client: TestClient, store: S
         sent = answer(place, row["concept"], row["correct"], question=row["question"])
         sender = (client, other)[place % 3 == 0]
         added = sender.post("/students/s2/answers", json=[sent] if place % 2 else sent)
-        assert added.json() == {"added": 1, "answers": place + 1, "skips": 0}
+        assert added.json() == {"added": 1, "answers": place + 1, "skips": 0, "unknown_concepts": []}
         session.observe(row["question"], row["concept"], row["correct"])
         if place % 4 == 0:
             found = client.get("/students/s2/mastery").json()
@@ -115,7 +117,8 @@ def test_skips_are_stored_and_read_in_their_order(store: Store, name: str, windo
         assert (found["answers"], found["answers"] + found["skips"]) == (session.answers, len(sent[: at + 3]))
         assert found["mastery"] == pytest.approx(session.mastery(), abs=1e-5)
     again = client.post("/students/s2/answers", json=sent)
-    assert again.json() == {"added": 0, "answers": found["answers"], "skips": found["skips"]}
+    counts = {"answers": found["answers"], "skips": found["skips"]}
+    assert again.json() == {"added": 0, "unknown_concepts": []} | counts
     rebuilt = TestClient(create_app(model, store)).get("/students/s2/mastery").json()
     assert rebuilt["mastery"] == pytest.approx(session.mastery(), abs=1e-5)
     before = client.post("/predict", json={"history": [without_event(one) for one in sent]}).json()["predictions"]
@@ -183,6 +186,103 @@ def test_a_deleted_student_is_new_again_to_every_process(client: TestClient, sto
     is_problem(client.delete("/students/nobody"), 404)
 
 
+def test_concepts_that_the_model_does_not_know_are_stored_named_and_given_back(
+    client: TestClient, store: Store, tmp_path: Path
+) -> None:
+    """A platform that adds a topic loses none of its answers, and a model that is trained later knows of them."""
+    sent = [
+        answer(1),
+        answer(2, "new topic"),
+        answer(3, "new topic", 0),
+        {"event": "4", "concept": "x", "skipped": True},
+    ]
+    added = client.post("/students/ada/answers", json=sent).json()
+    assert added == {"added": 4, "answers": 3, "skips": 1, "unknown_concepts": ["new topic", "x"]}
+    assert client.post("/students/ada/answers", json=sent[1]).json()["added"] == 0
+    session = MODEL.session()
+    session.observe("q01", "c03", 1)
+    found = client.get("/students/ada/mastery").json()
+    assert (found["answers"], found["mastery"]) == (3, pytest.approx(session.mastery(), abs=1e-5))
+    history = [without_event(one) for one in sent]
+    told = client.post("/predict", json={"history": history, "targets": [{"concept": "c03"}]}).json()
+    assert told["unknown_concepts"] == ["new topic", "x"]
+    assert told["predictions"][0]["success"] == pytest.approx(found["mastery"]["c03"], abs=1e-5)
+    is_problem(client.post("/predict", json={"targets": [{"concept": "new topic"}]}), 422)
+    given_back = collect(f"sqlite:///{tmp_path / 'students.db'}", tmp_path)[0].frame
+    assert given_back["concept"].to_list() == ["c03", "new topic", "new topic", "x"]
+    assert given_back["event"].to_list() == ["1", "2", "3", "4"]
+    concepts = (*VOCABULARY.concepts, "new topic", "x")
+    later = Model(random_bundle("simplekt", vocabulary=Vocabulary(concepts, VOCABULARY.questions)))
+    session = later.session()
+    for one in sent[:3]:
+        session.observe("q01", one["concept"], one["correct"])
+    found = TestClient(create_app(later, store)).get("/students/ada/mastery").json()
+    assert found["mastery"] == pytest.approx(session.mastery(), abs=1e-5)
+
+
+def test_what_is_offered_is_among_what_is_asked_for(client: TestClient, store: Store) -> None:
+    free = client.get("/students/ada/next", params={"explore": 0}).json()
+    for said in ({"concepts": "c03,c05, new"}, {"concepts": ["c05", "c03", "new"]}):
+        found = client.get("/students/ada/next", params={"explore": 0.5, "count": 11} | said).json()
+        assert {row["concept"] for row in found["ranking"]} == {"c03", "c05"}
+        assert sum(row["propensity"] for row in found["ranking"]) == pytest.approx(1)
+        assert found["ranking"][0]["propensity"] == pytest.approx(0.5 + 0.5 / 2)
+        assert found["unknown_concepts"] == ["new"]
+    assert "none of these concepts" in is_problem(client.get("/students/ada/next", params={"concepts": "new"}), 422)
+    kept = store.offers()
+    assert kept["among"].to_list() == [None, ["c03", "c05"], ["c03", "c05"]]
+    assert kept["concept"][0] == free["next"]["concept"]
+
+
+def test_a_concept_with_a_comma_in_its_name_can_be_asked_for(store: Store) -> None:
+    names = ("Addition, whole numbers", *VOCABULARY.concepts[1:])
+    model = Model(random_bundle("simplekt", vocabulary=Vocabulary(names, VOCABULARY.questions)))
+    client = TestClient(create_app(model, store))
+    found = client.get("/students/ada/next", params={"concepts": [names[0], "c01,c02"]}).json()
+    assert {row["concept"] for row in found["ranking"]} == {names[0], "c01", "c02"}
+
+
+def test_an_answer_names_the_offer_that_it_answers(client: TestClient, store: Store) -> None:
+    offer, of_ben = (client.get(f"/students/{student}/next").json()["next"] for student in ("ada", "ben"))
+    sent = answer(1, offer["concept"], offer=offer["offer"])
+    assert client.post("/students/ada/answers", json=[sent]).json()["added"] == 1
+    assert store.offers()["event"].to_list() == ["1", None]
+    wrong = answer(2, of_ben["concept"], offer=of_ben["offer"])
+    assert "not made to this student" in is_problem(client.post("/students/ada/answers", json=wrong), 422)
+    other = answer(2, next(name for name in MODEL.concepts if name != offer["concept"]), offer=offer["offer"])
+    assert f"was of '{offer['concept']}'" in is_problem(client.post("/students/ada/answers", json=other), 422)
+    assert client.get("/students/ada/mastery").json()["answers"] == 1
+
+
+def test_answers_are_listed_page_by_page(client: TestClient) -> None:
+    sent = [answer(i, "new" if i == 3 else "c03", i % 2, time=1.7e9 + i) for i in range(7)]
+    sent[5] = {"event": "5", "question": "q01", "concept": "c03", "skipped": True, "time": 1.7e9 + 5}
+    client.post("/students/ada/answers", json=sent)
+    found, after = [], 0
+    while after is not None:
+        page = client.get("/students/ada/answers", params={"after": after, "count": 3}).json()
+        assert (page["answers"], page["skips"]) == (6, 1)
+        found += page["events"]
+        after = page["next"]
+    assert [row["number"] for row in found] == list(range(1, 8))
+    filled = [{"correct": None, "skipped": False, "offer": None} | one for one in sent]
+    assert [{name: value for name, value in row.items() if name != "number"} for row in found] == filled
+    beyond = client.get("/students/ada/answers", params={"after": 7}).json()
+    assert (beyond["events"], beyond["next"]) == ([], None)
+    nobody = client.get("/students/nobody/answers").json()
+    assert nobody == {"answers": 0, "skips": 0, "events": [], "next": None}
+    for wrong in ({"after": -1}, {"count": 0}, {"count": 1001}, {"after": 1 << 40}):
+        is_problem(client.get("/students/ada/answers", params=wrong), 422)
+
+
+@pytest.mark.parametrize(
+    "path", ["/students/ada/next?concept=c03", "/students/ada/mastery?count=3", "/metrics?x=1", "/openapi.json?x="]
+)
+def test_a_parameter_that_there_is_not_is_refused(path: str, client: TestClient, store: Store) -> None:
+    assert "there is no parameter" in is_problem(client.get(path), 422)
+    assert store.offers().height == 0
+
+
 def test_predict_needs_no_student(client: TestClient, store: Store) -> None:
     session = MODEL.session()
     session.observe("q01", "c03", 1)
@@ -223,8 +323,11 @@ def test_offers_follow_their_propensities_and_are_stored(store: Store, monkeypat
 
 
 BAD_ANSWERS: dict[str, Any] = {
-    "unknown concept": answer(1, "nothing"),
-    "one of a list": [answer(1), answer(2, "nothing")],
+    "a concept with a space behind it": answer(1, "nothing "),
+    "one of a list": [answer(1), answer(2, "no\0thing")],
+    "an offer that was not made": answer(1, offer=7),
+    "an offer that is none": answer(1, offer=True),
+    "a number too large for an offer": answer(1, offer=1 << 63),
     "no event": {"concept": "c03", "correct": 1},
     "empty event": answer(""),
     "blank event": answer("  "),
@@ -306,6 +409,7 @@ def test_nothing_of_another_student_is_in_any_answer(client: TestClient) -> None
         client.post("/students/ada/answers", json=answer("secret-event", correct=1)).text,
         client.get("/students/ada/mastery").text,
         client.get("/students/ada/next").text,
+        client.get("/students/ada/answers").text.replace('"secret-event"', ""),  # her own is called so, too
         client.get("/metrics").text,
         client.get("/health").text,
         client.delete("/students/ada").text,
@@ -317,7 +421,7 @@ def test_nothing_of_another_student_is_in_any_answer(client: TestClient) -> None
 def test_with_a_token_everything_but_health_asks_for_it(store: Store) -> None:
     client = TestClient(create_app(MODEL, store, token="open sesame"), follow_redirects=False)
     assert client.get("/health").status_code == 200
-    reads = ("/students/ada/mastery", "/students/ada/next", "/metrics", "/openapi.json")
+    reads = ("/students/ada/mastery", "/students/ada/answers", "/students/ada/next", "/metrics", "/openapi.json")
     for path in reads:
         is_problem(client.get(path), 401)
         is_problem(client.get(path, headers={"authorization": "Bearer wrong"}), 401)

@@ -16,8 +16,10 @@ from tsdr.models.model import Model
 from tsdr.serving.guard import PROBLEM, Guard, problem
 from tsdr.serving.measures import CONTENT_TYPE, Measures
 from tsdr.serving.messages import (
+    MOST_ANSWERS,
     MOST_RANKED,
     AnswersAdded,
+    AnswersFound,
     Health,
     MasteryFound,
     NewAnswer,
@@ -29,14 +31,16 @@ from tsdr.serving.messages import (
     PredictResponse,
     Problem,
     RankedConcept,
+    StoredAnswer,
     StudentName,
 )
 from tsdr.serving.page import page_routes
-from tsdr.serving.store import ConflictError, Store
+from tsdr.serving.store import ConflictError, Store, Student
 from tsdr.serving.students import TARGET, Students, on_one_core
 from tsdr.serving.token import Token
 
-EXPLORE, RANKED = 0.1, 5
+EXPLORE, RANKED, LISTED = 0.1, 5, 100
+_AMONG = "Offer one of these: their names, separated by commas or as several `concepts`; any, if left out."
 THREADS = 4  # that answer at a time: more would only wait for each other, and for the one that writes
 StudentId = Annotated[StudentName, Path(description="The platform's own id of the student.")]
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -75,7 +79,7 @@ def create_app(model: Model, store: Store, *, token: str | None = None, hosts: I
     )
     app.add_middleware(Guard, measures=measures, hosts=hosts)
     _explain_errors(app)
-    signed = [Depends(_token_check(secret))]
+    signed = [Depends(_token_check(secret)), Depends(_refuse_unknown_parameters)]
     app.include_router(_student_routes(students, measures), dependencies=signed)
     app.include_router(_other_routes(app, students, measures), dependencies=signed)
     app.include_router(page_routes(students, secret, measures))
@@ -98,8 +102,32 @@ def _student_routes(students: Students, measures: Measures) -> APIRouter:
         given = [answers] if isinstance(answers, NewAnswer) else answers
         added = students.add(student, [answer.to_store() for answer in given])
         measures.stored(added.answers, added.skips)
-        now = added.student
-        return AnswersAdded(added=added.answers + added.skips, answers=now.answers, skips=now.skips)
+        return AnswersAdded(
+            added=added.answers + added.skips,
+            answers=added.student.answers,
+            skips=added.student.skips,
+            unknown_concepts=students.unknown(answer.concept for answer in given),
+        )
+
+    @routes.get("/answers")
+    def answers(
+        student: StudentId,
+        after: Annotated[int, Query(ge=0, lt=1 << 31, description="Leave out so many of the first.")] = 0,
+        count: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="How many to list.")] = LISTED,
+    ) -> AnswersFound:
+        """List answers and skipped offers in the order in which they were acknowledged, page by page."""
+        known = students.store.find(student) or Student(-1, student, 0, 0)
+        end = min(after + count, known.events)
+        found = students.store.latest(known, max(0, end - after), end)
+        return AnswersFound(
+            answers=known.answers,
+            skips=known.skips,
+            events=[
+                StoredAnswer(number=number, skipped=answer.correct is None, **vars(answer))
+                for number, answer in enumerate(found, after + 1)
+            ],
+            next=end if end < known.events else None,
+        )
 
     @routes.get("/mastery")
     def mastery(student: StudentId) -> MasteryFound:
@@ -114,9 +142,11 @@ def _student_routes(students: Students, measures: Measures) -> APIRouter:
         target: Annotated[float, Query(ge=0, le=1, description="The success probability to come close to.")] = TARGET,
         explore: Annotated[float, Query(ge=0, le=1, description="Share of offers drawn at random.")] = EXPLORE,
         count: Annotated[int, Query(ge=1, le=MOST_RANKED, description="How many concepts to rank.")] = RANKED,
+        concepts: Annotated[list[str] | None, Query(description=_AMONG)] = None,
     ) -> NextFound:
         """Offer a concept, and store the offer with its propensity: exploring makes the next log less selected."""
-        found = students.next(student, target, explore, count)
+        among = None if concepts is None else _named(concepts, students.model)
+        found = students.next(student, target, explore, count, among)
         measures.offer(found.offer.explored)
         shown = {name: getattr(found.offer, name) for name in ("concept", "success", "propensity", "explored")}
         return NextFound(
@@ -125,6 +155,7 @@ def _student_routes(students: Students, measures: Measures) -> APIRouter:
             explore=explore,
             next=OfferMade(offer=found.number, **shown),
             ranking=[RankedConcept(**vars(ranked)) for ranked in found.ranking],
+            unknown_concepts=students.unknown(among or []),
         )
 
     @routes.delete("", status_code=204, responses={404: _ERRORS[400] | {"description": "There is no such student."}})
@@ -145,7 +176,10 @@ def _other_routes(app: FastAPI, students: Students, measures: Measures) -> APIRo
         on_one_core()
         model = students.model
         session = model.session()
+        unknown = students.unknown(answer.concept for answer in asked.history)
         for answer in asked.history:
+            if not model.knows(answer.concept):
+                continue
             if answer.outcome is None:
                 session.skip(answer.question, answer.concept)
             else:
@@ -158,7 +192,8 @@ def _other_routes(app: FastAPI, students: Students, measures: Measures) -> APIRo
             predictions=[
                 Predicted(question=question, concept=concept, success=success)
                 for (question, concept), success in zip(targets, found, strict=True)
-            ]
+            ],
+            unknown_concepts=unknown,
         )
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {CONTENT_TYPE: {}}}})
@@ -179,6 +214,19 @@ def _token_check(token: Token) -> Any:
             raise HTTPException(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
 
     return check
+
+
+def _refuse_unknown_parameters(request: Request) -> None:
+    """Refuse what a route does not take in its query: a slip there would be ignored, and its answer believed."""
+    takes = sorted(field.alias for field in request.scope["route"].dependant.query_params)
+    for name in request.query_params:
+        if name not in takes:
+            raise HTTPException(422, f"there is no parameter {name!r}; this takes {', '.join(takes) or 'none'}")
+
+
+def _named(given: Iterable[str], model: Model) -> list[str]:
+    """Names of concepts, several in one separated by commas; but a concept may have a comma in its name."""
+    return [name for one in given for name in ([one] if model.knows(one) else map(str.strip, one.split(",")))]
 
 
 def _explain_errors(app: FastAPI) -> None:

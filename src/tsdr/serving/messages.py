@@ -25,6 +25,8 @@ LONGEST_NAME, LONGEST_CONCEPT = 200, 10_000
 MOST_ANSWERS = 1000
 MOST_RANKED = 100
 _EVENT = "The client's own name for this answer, or skip: sent twice, it counts once."
+_OFFER = "The number of the offer, as `next` gave it, that this answers or turns down."
+_UNKNOWN = "Concepts that the model was not trained on: kept, and passed over until a model knows them."
 
 
 def _printable(name: str) -> str:
@@ -44,10 +46,11 @@ def _in_a_path(name: str) -> str:
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME), AfterValidator(_printable)]
 StudentName = Annotated[Name, AfterValidator(_in_a_path)]
-# The model's own names, however long: one that it does not know is refused for that.
+# The model's own names, however they are written; others are checked where they are stored.
 Concept = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_CONCEPT)]
 NAME: TypeAdapter[str] = TypeAdapter(Name)
 STUDENT: TypeAdapter[str] = TypeAdapter(StudentName)
+NEW_CONCEPT: TypeAdapter[str] = TypeAdapter(Annotated[Concept, AfterValidator(_printable)])
 
 
 def checked(kind: TypeAdapter[str], name: str, what: str) -> str:
@@ -87,6 +90,7 @@ class NewAnswer(Answered):
 
     event: Annotated[Name, Field(description=_EVENT)]
     time: datetime | None = None
+    offer: Annotated[int, Field(strict=True, ge=1, lt=1 << 63, description=_OFFER)] | None = None
 
     def to_store(self) -> Answer:
         """As it is stored; a time without a zone is UTC."""
@@ -97,6 +101,7 @@ class NewAnswer(Answered):
             concept=self.concept,
             correct=self.outcome,
             time=None if when is None else when.timestamp(),
+            offer=self.offer,
         )
 
 
@@ -108,12 +113,38 @@ _Many = Annotated[list[NewAnswer], Field(min_length=1, max_length=MOST_ANSWERS)]
 NewAnswers = Annotated[Annotated[NewAnswer, Tag("one")] | Annotated[_Many, Tag("many")], Discriminator(_one_or_many)]
 
 
+UnknownConcepts = Annotated[list[str], Field(description=_UNKNOWN)]
+
+
 class AnswersAdded(_Message):
     """How many of what was sent is new, and how many answers and skipped offers the student has now."""
 
     added: int
     answers: int
     skips: int
+    unknown_concepts: UnknownConcepts
+
+
+class StoredAnswer(_Message):
+    """An answer or a skipped offer as it is stored: the `number` counts from 1, `time` is in seconds since 1970."""
+
+    number: int
+    event: str
+    question: str | None
+    concept: str
+    correct: int | None
+    skipped: bool
+    time: float | None
+    offer: int | None
+
+
+class AnswersFound(_Message):
+    """Answers and skipped offers of a student in the order in which they came; `next` is where to read on, if any."""
+
+    answers: int
+    skips: int
+    events: list[StoredAnswer]
+    next: int | None
 
 
 class MasteryFound(_Message):
@@ -150,6 +181,7 @@ class PredictResponse(_Message):
     """The probability of success for every target."""
 
     predictions: list[Predicted]
+    unknown_concepts: UnknownConcepts
 
 
 class OfferMade(_Message):
@@ -178,6 +210,7 @@ class NextFound(_Message):
     explore: float
     next: OfferMade
     ranking: list[RankedConcept]
+    unknown_concepts: UnknownConcepts
 
 
 class Health(_Message):

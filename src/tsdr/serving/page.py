@@ -254,6 +254,7 @@ def page_routes(students: Students, token: Token, measures: Measures) -> APIRout
         try:
             asked = checked(NAME, question.strip(), "question") if question.strip() else None
             outcome = None if correct == "skipped" else int(correct)
+            students.model.target(concept)  # what is typed by hand and not known is a slip, not a new concept
             added = students.add(student, [Answer(event, asked, concept, outcome)])
         except InputError as error:
             return HTMLResponse(pages.of_student(student, told=str(error)), 422)

@@ -5,13 +5,15 @@ A session that is held is brought up to date from the store before it is asked, 
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import SystemRandom
 
 import torch
 
+from tsdr.errors import InputError
 from tsdr.models.model import Interaction, Model, Session, answered_until
+from tsdr.serving.messages import NEW_CONCEPT, checked
 from tsdr.serving.store import Added, Answer, Offer, Store, Student
 
 TARGET = 0.7  # the success that an offer should come close to
@@ -74,10 +76,14 @@ class Students:
         self._random = SystemRandom()
 
     def add(self, student: str, answers: Sequence[Answer]) -> Added:
-        """Store answers and skipped offers, all or none."""
-        for answer in answers:
-            self.model.target(answer.concept, answer.question)  # refused before anything is stored
+        """Store answers and skipped offers, all or none; those on concepts that the model does not know, too."""
+        for concept in self.unknown(answer.concept for answer in answers):
+            checked(NEW_CONCEPT, concept, "concept")
         return self.store.add(student, answers)
+
+    def unknown(self, concepts: Iterable[str]) -> list[str]:
+        """Those of the concepts that the model does not know, each once."""
+        return [concept for concept in dict.fromkeys(concepts) if not self.model.knows(concept)]
 
     def mastery(self, student: str) -> Mastery:
         """The mastery of a student; of one who is not known, that of anybody without answers."""
@@ -89,10 +95,13 @@ class Students:
         with held.lock:
             return self._mastery(self._bring_up_to_date(held, known), held.session)
 
-    def next(self, student: str, target: float, explore: float, count: int) -> Next:
-        """Offer a concept: the one closest to the target or, with chance `explore`, any concept with equal chance."""
+    def next(self, student: str, target: float, explore: float, count: int, among: Sequence[str] | None = None) -> Next:
+        """Offer a concept: the one closest to the target or, with chance `explore`, any concept with equal chance.
+
+        It is one of those that it is to be `among`, as far as the model knows them; or else any.
+        """
         mastery = self.mastery(student)
-        ranking = self.ranking(mastery, target, explore)
+        ranking = self.ranking(mastery, target, explore, among)
         explored = self._random.random() < explore
         drawn = self._random.choice(ranking) if explored else ranking[0]
         offer = Offer(
@@ -103,14 +112,21 @@ class Students:
             explored=explored,
             target=target,
             explore=explore,
+            among=None if among is None else sorted(ranked.concept for ranked in ranking),
         )
         return Next(self.store.offer(student, offer), offer, ranking[:count])
 
-    def ranking(self, mastery: Mastery, target: float, explore: float = 0.0) -> tuple[Ranked, ...]:
-        """All concepts by closeness to the target, each with its chance to be offered."""
+    def ranking(
+        self, mastery: Mastery, target: float, explore: float = 0.0, among: Sequence[str] | None = None
+    ) -> tuple[Ranked, ...]:
+        """All concepts, or those of them that are asked for, by closeness to the target, with the chance of each."""
         concepts = self.model.concepts
-        order = sorted(range(len(concepts)), key=lambda i: abs(mastery.success[i] - target))
-        at_random = explore / len(concepts)
+        wanted = set(concepts if among is None else among)
+        asked = [i for i, concept in enumerate(concepts) if concept in wanted]
+        if not asked:
+            raise InputError("the model knows none of these concepts, so there is nothing to offer")
+        order = sorted(asked, key=lambda i: abs(mastery.success[i] - target))
+        at_random = explore / len(order)
         return tuple(
             Ranked(concepts[i], mastery.success[i], at_random + (0.0 if place else 1 - explore))
             for place, i in enumerate(order)
