@@ -1,6 +1,7 @@
 """The logistic model on counts: against a plain loop, at its optimum, and standardised over questions."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -16,17 +17,36 @@ from tsdr.backbones.predicting import predict
 from tsdr.debias.building import new_objective
 from tsdr.methods import NAIVE_OPTIONS, options_of
 from tsdr.metrics import auc
+from tsdr.sequences import SKIPPED
 from tsdr.training.trainer import fit
 
 TRAINING = TrainingOptions(device="cpu", max_epochs=2, stop_by="auc")
 
 
-def counts(concepts: int = 11, questions: int = 13) -> Counts:
+def counts(concepts: int = 11, questions: int = 13, *, skips: bool = False) -> Counts:
     torch.manual_seed(0)
-    model = build_backbone("counts", n_concepts=concepts, n_questions=questions)
+    model = build_backbone("counts", n_concepts=concepts, n_questions=questions, **({"skips": True} if skips else {}))
     assert isinstance(model, Counts)
     model.average.uniform_(0, 1)
+    if skips:
+        model.expected.copy_(torch.tensor([0.3, 0.7, -0.4]))
     return model.eval()
+
+
+def told_by(model: Counts, past: list[tuple[int, int, int]]) -> list[list[float]]:
+    """What each event counts for: right, wrong and, where skips are read, skipped as too easy and as too hard."""
+    found = []
+    for place, (concept, question, response) in enumerate(past):
+        told = [float(response == 1), float(response == 0)]
+        if model.reads_skips:
+            same = [r for c, _, r in past[:place] if c == concept]
+            bias, of_right, of_wrong = model.expected.tolist()
+            logit = bias + float(model.ease_of_concept[concept] + model.ease_of_question[question])
+            logit += of_right * math.log1p(same.count(1)) + of_wrong * math.log1p(same.count(0))
+            easy = round(128 / (1 + math.exp(-logit))) / 128
+            told += [easy, 1 - easy] if response == SKIPPED else [0.0, 0.0]
+        found.append(told)
+    return found
 
 
 def by_hand(model: Counts, past: list[tuple[int, int, int]], concept: int, question: int) -> float:
@@ -35,12 +55,11 @@ def by_hand(model: Counts, past: list[tuple[int, int, int]], concept: int, quest
     def value(name: str) -> np.ndarray:
         return model.get_parameter(name).detach().double().numpy()
 
-    def number(of: list[tuple[int, int, int]], answer: int) -> int:
-        return sum(response == answer for _, _, response in of)
-
-    same, asked = [e for e in past if e[0] == concept], [e for e in past if e[1] == question]
-    right, wrong = number(same, 1), number(same, 0)
-    logs = np.log1p([right, wrong])
+    told = np.array(told_by(model, past)).reshape(len(past), model.kinds)
+    same, asked = (np.array([e[place] == of for e in past], dtype=bool) for place, of in ((0, concept), (1, question)))
+    in_concept = told[same].sum(0)
+    right, wrong = in_concept[:2].astype(int)
+    logs = np.log1p(in_concept)
     logit = (
         value("bias")
         + value("concept.weight")[concept, 0]
@@ -48,22 +67,31 @@ def by_hand(model: Counts, past: list[tuple[int, int, int]], concept: int, quest
     )
     free = value("free.weight").reshape(FREE_RIGHT + 1, FREE_WRONG + 1)
     logit += free[min(right, FREE_RIGHT), min(wrong, FREE_WRONG)]
-    overall = [math.log1p(number(past, 1)), math.log1p(number(past, 0))]
+    overall = list(np.log1p(told.sum(0)))
+    ago = np.arange(len(past))[::-1]  # in events
     for half_life in HALF_LIVES:
-        for answer in (1, 0):
-            kept = [0.5 ** (k / half_life) for k, e in enumerate(reversed(past)) if e[2] == answer]
-            overall.append(math.log1p(sum(kept)))
-    overall.append((number(past, 1) + 1) / (len(past) + 2))
+        overall += list(np.log1p(0.5 ** (ago / half_life) @ told))
+    all_right, all_wrong = told.sum(0)[:2]
+    overall.append((all_right + 1) / (all_right + all_wrong + 2))
     for answer in (1, 0):
         ease = [float(model.ease_of_concept[c] + model.ease_of_question[q]) for c, q, r in past if r == answer]
         overall.append(sum(ease) / (1 + len(ease)))
     differs = np.array(overall) - model.average.double().numpy()
     logit += differs @ (value("overall") + logs @ value("cross")) + value("question.weight")[question, 0]
-    return float(logit + np.log1p([number(asked, 1), number(asked, 0)]) @ value("question_slope"))
+    return float(logit + np.log1p(told[asked].sum(0)) @ value("question_slope"))
 
 
 def test_every_logit_is_what_the_formula_says() -> None:
-    model, batch = counts(), random_batch()
+    agrees(counts(), random_batch())
+
+
+def test_so_it_is_where_skips_are_read() -> None:
+    batch = random_batch(steps=14)
+    skipped = torch.rand(batch.mask.shape, generator=torch.Generator().manual_seed(1)) < 0.4
+    agrees(counts(skips=True), replace(batch, response=batch.response.masked_fill(skipped, SKIPPED)))
+
+
+def agrees(model: Counts, batch: Batch) -> None:
     logits = model(batch).detach()
     for row in range(len(batch)):
         past: list[tuple[int, int, int]] = []
