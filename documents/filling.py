@@ -4,8 +4,10 @@ import re
 from pathlib import Path
 
 from tsdr.defaults import WINDOW
+from tsdr.records.changes import Change
 from tsdr.records.folder import RecordFolder
 from tsdr.records.run import Record
+from tsdr.report.results.tables import signed
 
 ROOT = Path(__file__).parents[1]
 END = "<!-- until here -->"
@@ -20,10 +22,24 @@ def fill(document: str, maker: str, text: str) -> None:
     path.write_text(before + begin + text + re.split(f"(?={END})", rest, maxsplit=1)[1])
 
 
-def judged_by_the_same_answers() -> list[Record]:
-    """The records of the paper's window, and of longer ones that are judged by its answers."""
-    records = [record for folder in ("results", "results/histories") for record in RecordFolder(ROOT / folder)]
+def judged_by_the_same_answers(*studies: str) -> list[Record]:
+    """The records of the paper's window, and of longer ones that are judged by its answers; those of studies, too."""
+    folders = "results", *(f"results/{study}" for study in ("histories", *studies))
+    records = [record for folder in folders for record in RecordFolder(ROOT / folder)]
     return [record for record in records if not record.timed and record.size != "light" and _is_judged_so(record)]
+
+
+def by_answers(record: Record) -> Record:
+    """A record that can be paired with those of other views: of a log by its name, whatever was in view of it."""
+    return record.model_copy(update={"options": {**record.options, "data": None}})
+
+
+def changed(found: Change | None) -> str:
+    """A change with its interval over students, and in how many runs it is for the better."""
+    if found is None:
+        return "–"
+    spread = "" if found.interval is None else f" ({signed(found.interval[0])} to {signed(found.interval[1])})"
+    return f"{signed(found.difference)}{spread}, {found.better} of {found.folds}"
 
 
 def _is_judged_so(record: Record) -> bool:

@@ -9,7 +9,7 @@ results/histories`, on simulated logs with `--folds 3 --seeds 21`; those of the 
 from collections import defaultdict
 from collections.abc import Sequence
 
-from documents.filling import fill, judged_by_the_same_answers
+from documents.filling import by_answers, changed, fill, judged_by_the_same_answers
 from tsdr.defaults import BACKBONE, WINDOW, Extent
 from tsdr.methods import BASELINE, COUNTS, NAIVE, TSDR, UNWEIGHTED, Method
 from tsdr.paper import BACKBONES
@@ -17,7 +17,6 @@ from tsdr.records.changes import change, mean
 from tsdr.records.collection import on_common_folds
 from tsdr.records.run import LIMIT, LogName, Record
 from tsdr.report.results.names import log_name, seeds_by_folds
-from tsdr.report.results.tables import signed
 
 WINDOWS: tuple[Extent, ...] = (WINDOW, 100, 200, "all")
 MODELS = (*BACKBONES, BACKBONE, COUNTS, LIMIT)
@@ -40,7 +39,7 @@ def table(records: Sequence[Record]) -> str:
     for record in records:
         shown = record.backbone in MODELS and record.method in METHODS
         if shown and (record.backbone == COUNTS or record.stop_by in (None, "loss")):
-            rows[record.dataset, record.backbone, record.method][record.options["window"]].append(_by_answers(record))
+            rows[record.dataset, record.backbone, record.method][record.options["window"]].append(by_answers(record))
     longer = {row: views for row, views in rows.items() if set(views) - {WINDOW}}
     return HEADER + "".join(_row(row, longer[row]) for row in sorted(longer, key=_place))
 
@@ -48,11 +47,6 @@ def table(records: Sequence[Record]) -> str:
 def _place(row: Row) -> tuple[object, ...]:
     log, backbone, method = row
     return not LogName.parse(log).is_simulated, log, MODELS.index(backbone), METHODS.index(method)
-
-
-def _by_answers(record: Record) -> Record:
-    """A record that can be paired with those of other windows: of a log by its name, whatever was in view of it."""
-    return record.model_copy(update={"options": {**record.options, "data": None}})
 
 
 def _row(row: Row, views: dict[Extent, list[Record]]) -> str:
@@ -63,12 +57,8 @@ def _row(row: Row, views: dict[Extent, list[Record]]) -> str:
     metric, measure = ("true_bce", "true BCE") if first and first[0].has_truth else ("auc", "AUC")
     found = change(first, last, metric) if windows[0] == WINDOW else None
     values = [f"{mean(common[window], metric):.4f}" if window in common else "–" for window in WINDOWS]
-    changed = "–"
-    if found is not None:
-        spread = "" if found.interval is None else f" ({signed(found.interval[0])} to {signed(found.interval[1])})"
-        changed = f"{signed(found.difference)}{spread}, {found.better} of {found.folds}"
     about = [log_name(LogName.parse(log)), backbone, str(method), measure]
-    return f"| {' | '.join([*about, *values, changed, seeds_by_folds(first)])} |\n"
+    return f"| {' | '.join([*about, *values, changed(found), seeds_by_folds(first)])} |\n"
 
 
 if __name__ == "__main__":
