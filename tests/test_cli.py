@@ -112,6 +112,10 @@ def test_fit_writes_a_bundle_that_can_be_audited(simulated: Path, tmp_path: Path
     run = tsdr("fit", simulated, "--backbone", "dkt", "--out", out, "--window", "10", "--validation", "0.2")
     assert run.code == 0, run.err
     assert "on 12 students" in run.out
+    said = " ".join(run.out.split())
+    account = load(out).training["account"]
+    assert f"answers of the log {account['answers']:,} learned from {account['learned_from']:,}" in said
+    assert f"left out, cut off by the window {account['earlier']:,}" in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
     audit = tsdr("audit", "--model", out)
     assert audit.code == 0
@@ -297,7 +301,9 @@ def test_predict_and_mastery_write_tables(
     run = tsdr("mastery", bundle, simulated, "--out", tmp_path / "mastery.csv")
     assert run.code == 0, run.err
     assert f"mean over {len(log.students):,} students" in run.out
-    assert pl.read_csv(tmp_path / "mastery.csv").height == len(log.students) * log.frame["concept"].n_unique()
+    written = pl.read_csv(tmp_path / "mastery.csv")
+    assert written.height == len(log.students) * log.frame["concept"].n_unique()
+    assert written.columns[3:] == ["answers", "skips", "training_answers", "little_evidence"]
     run = tsdr("mastery", bundle, simulated, "--student", log.students[3])
     assert f"student {log.students[3]}" in run.out
 

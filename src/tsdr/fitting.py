@@ -1,8 +1,11 @@
 """From a log to a trained model."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from tsdr.backbones.contract import skips_are_read, usual_window
 from tsdr.debias.building import new_objective
@@ -69,5 +72,24 @@ def fit(
         "validation_score_name": epochs[-1].score_name,
         "train_students": len(split.train),
         "validation_students": len(split.validation),
+        "account": _account(log, sequences, train),
     }
-    return Model(Bundle(objective.model, backbone, objective.model.options, sequences.vocabulary, window, about))
+    concepts = len(sequences.vocabulary.concepts)
+    learned_from = torch.bincount(train.answers.concept, minlength=concepts).tolist()
+    bundle = Bundle(objective.model, backbone, objective.model.options, sequences.vocabulary, window, about)
+    return Model(replace(bundle, training_answers=tuple(learned_from)))
+
+
+def _account(log: Log, sequences: Sequences, train: Sequences) -> dict[str, int]:
+    """What became of the answers and the skipped offers of a log; of no others, those are left out."""
+    dropped = sequences.dropped
+    return {
+        "answers": log.answered.height,
+        "learned_from": len(train.answers),
+        "stopped_by": len(sequences.answers) - len(train.answers),
+        "earlier": dropped.earlier_interactions,
+        "of_short_students": dropped.short_answers,
+        "to_unknown_concepts": dropped.unknown_concepts,
+        "skips": log.skipped_offers,
+        "skips_read": sequences.skips_read,
+    }

@@ -106,12 +106,17 @@ class Batch:
 
 @dataclass(frozen=True)
 class Dropped:
-    """What the way from a log to sequences left out."""
+    """What the way from a log to sequences left out: answers, students with too few, and skipped offers.
 
-    skipped_offers: int
-    unknown_concepts: int
-    short_students: int
-    earlier_interactions: int
+    The answers are those to unknown concepts, those of students with too few, and those that are earlier than any
+    window that is read.
+    """
+
+    skipped_offers: int = 0
+    unknown_concepts: int = 0
+    short_students: int = 0
+    short_answers: int = 0
+    earlier_interactions: int = 0
 
 
 @dataclass(frozen=True)
@@ -253,22 +258,28 @@ class Sequences:
         rows, owner = Rows.of_students(numbers["answers"].to_numpy(), window, counted)
         rows = rows.among(events.answered)
         names = numbers["student"].to_list()
-        unread = log.skipped_offers - (told.height - told.select(_ANSWERED.sum()).item())
+        known, left = (frame.select(_ANSWERED.sum()).item() for frame in (coded, kept))
         laid_out = cls(
             events=events,
             position=_tensor(kept["position"]),
             rows=rows,
             student=tuple(names[number] for number in owner.tolist()),
             vocabulary=vocabulary,
-            dropped=Dropped(unread, told.height - coded.height, len(log.students) - len(names), 0),
+            dropped=Dropped(),
             window=window,
             counted=counted,
             minimum=minimum,
             width=int(rows.length.max()) if len(rows) else 0,
             skips=skips,
         )._in_reach()
-        out_of_reach = int(events.answered.sum() - laid_out.events.answered.sum())
-        return replace(laid_out, dropped=replace(laid_out.dropped, earlier_interactions=out_of_reach))
+        dropped = Dropped(
+            skipped_offers=log.skipped_offers - laid_out.skips_read,
+            unknown_concepts=log.answered.height - known,
+            short_students=len(log.students) - len(names),
+            short_answers=known - left,
+            earlier_interactions=left - len(laid_out.answers),
+        )
+        return replace(laid_out, dropped=dropped)
 
     @classmethod
     def of_batch(cls, batch: Batch, student: Sequence[str], vocabulary: Vocabulary) -> "Sequences":
@@ -279,8 +290,7 @@ class Sequences:
         width = batch.mask.shape[1]
         window = max(2, width)
         counted = window - 1
-        dropped = Dropped(0, 0, 0, 0)
-        return cls(batch.events(), position, rows, tuple(student), vocabulary, dropped, window, counted, 1, width)
+        return cls(batch.events(), position, rows, tuple(student), vocabulary, Dropped(), window, counted, 1, width)
 
     def __len__(self) -> int:
         return len(self.student)
@@ -289,6 +299,11 @@ class Sequences:
     def answers(self) -> Events:
         """Its events without the skipped offers."""
         return self.events[self.events.answered] if self.skips else self.events
+
+    @property
+    def skips_read(self) -> int:
+        """How many of its events are skipped offers."""
+        return len(self.events) - int(self.events.answered.sum())
 
     @property
     def unknown_questions(self) -> int:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -132,6 +133,34 @@ def test_skips_are_stored_and_read_in_their_order(store: Store, name: str, windo
     assert columns.count("<td") == len(rows) + 2  # before the first, and after each
 
 
+def test_what_stands_behind_a_mastery_is_told_and_little_evidence_comes_last(store: Store) -> None:
+    learned_from = tuple(5 if i == 3 else 100 + i for i in range(len(MODEL.concepts)))
+    client = TestClient(create_app(Model(replace(MODEL.bundle, training_answers=learned_from)), store))
+    sent = [answer(i) | {"concept": concept} for i, concept in enumerate(["c03", "c04", "c04"])]
+    client.post("/students/ada/answers", json=sent)
+    found = client.get("/students/ada/mastery").json()
+    assert found["in_view"] == 3
+    assert found["evidence"]["c04"] == {"answers": 2, "skips": 0, "training_answers": 104, "little": False}
+    assert {concept for concept, behind in found["evidence"].items() if not behind["little"]} == {"c04"}
+    history = [without_event(one) for one in sent]
+    predicted = client.post("/predict", json={"history": history, "targets": [{"concept": "c03"}]}).json()
+    assert predicted["predictions"][0]["evidence"] == found["evidence"]["c03"]
+    for path in ("/", "/?student=ada"):
+        page = client.get(path).text
+        table = page.split('id="class"' if path == "/" else 'id="now"')[1].split("<tbody>")[1].split("</tbody>")[0]
+        rows = table.split("<tr")[1:]
+        assert "c04" in rows[0]
+        assert ["little evidence" in row for row in rows] == [False] + [True] * 10
+
+
+def test_a_page_says_how_many_of_the_answers_are_in_view(client: TestClient) -> None:
+    client.post("/students/ada/answers", json=[answer(i) for i in range(30)])
+    found = client.get("/students/ada/mastery").json()
+    assert found["in_view"] < found["answers"] == 30
+    assert sum(behind["answers"] for behind in found["evidence"].values()) == found["in_view"]
+    assert f"30 answers known, {found['in_view']} of them in view of the model" in client.get("/?student=ada").text
+
+
 def without_event(sent: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in sent.items() if name != "event"}
 
@@ -149,7 +178,9 @@ def test_a_model_that_does_not_read_skips_keeps_them_and_says_so(client: TestCli
     session.observe("q01", "c03", 1)
     with pytest.warns(UserWarning, match="trained without skipped offers"):
         found = client.get("/students/ada/mastery").json()
-    assert found == {"answers": 1, "skips": 1, "mastery": pytest.approx(session.mastery(), abs=1e-5)}
+    assert (found["answers"], found["skips"]) == (1, 1)
+    assert found["mastery"] == pytest.approx(session.mastery(), abs=1e-5)
+    assert found["evidence"]["c03"]["skips"] == 0  # what was not read is no evidence
 
 
 def test_students_who_are_no_longer_held_are_read_again(store: Store) -> None:

@@ -79,6 +79,7 @@ def fit_command(
     """Train a model on all students but the validation share, and write it as a bundle."""
     from tsdr.fitting import fit
     from tsdr.models.bundle import check_target
+    from tsdr.report.terminal import show_use
 
     out = out.resolve()
     check_target(out)
@@ -103,6 +104,7 @@ def fit_command(
     model.save(out)
     checkpoint.unlink(missing_ok=True)
     about = model.training
+    show_use(about["account"], minimum, console)
     console.print(
         f"{out}: {backbone} by {method}, {about['epochs']} epochs, validation {about['validation_score_name']} "
         f"{about['validation_score']:.4f} on {about['validation_students']} students",

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
@@ -32,12 +32,16 @@ class _Description(BaseModel):
     questions: Annotated[list[str], Field(min_length=1)]
     window: Annotated[int, Field(ge=2)] | Literal["all"]
     training: dict[str, Any]
+    training_answers: list[NonNegativeInt] | None = None
     versions: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model with its vocabulary and how it came about; `diagnosis` is that of its log, as plain data."""
+    """A model with its vocabulary and how it came about; `diagnosis` is that of its log, as plain data.
+
+    `training_answers` says of each concept how many answers it learned from, where that was kept.
+    """
 
     model: AnyBackbone
     backbone: str
@@ -46,6 +50,7 @@ class Bundle:
     window: Extent
     training: Mapping[str, Any]
     diagnosis: Mapping[str, Any] | None = None
+    training_answers: tuple[int, ...] | None = None
 
     def write(self, folder: str | Path) -> None:
         """Write the bundle; the description comes last, so that a bundle with one is whole."""
@@ -66,6 +71,7 @@ class Bundle:
             questions=list(self.vocabulary.questions),
             window=self.window,
             training=dict(self.training),
+            training_answers=None if self.training_answers is None else list(self.training_answers),
             versions=versions(),
         )
         with replacing(folder / DESCRIPTION) as temporary:
@@ -104,6 +110,11 @@ def read_bundle(folder: str | Path) -> Bundle:
     for names in (description.concepts, description.questions):
         if len(set(names)) < len(names):
             raise InputError(f"{folder}: its vocabulary has a name twice")
+    answers = description.training_answers
+    if answers is not None and len(answers) != len(description.concepts):
+        raise InputError(
+            f"{folder}: says of {len(answers)} concepts what it learned from, and has another number of them"
+        )
     if {"name", "n_concepts", "n_questions"} & set(description.options):
         raise InputError(f"{folder}: its options are not those of a backbone")
     model = build_backbone(
@@ -124,6 +135,7 @@ def read_bundle(folder: str | Path) -> Bundle:
         description.window,
         description.training,
         found,
+        None if answers is None else tuple(answers),
     )
 
 

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import polars as pl
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tsdr.backbones.contract import Reader
 from tsdr.errors import InputError
 from tsdr.log import Log, Unknown, Vocabulary
 from tsdr.models.bundle import Bundle, read_bundle
+from tsdr.models.evidence import Evidence, is_little
 from tsdr.sequences import SKIPPED, STRETCH, UNKNOWN_QUESTION, Batch, Sequences, coded_events, view_begins
 
 BATCH = 64
@@ -79,6 +81,17 @@ class Model:
     def with_diagnosis(self, diagnosis: Mapping[str, Any]) -> "Model":
         """The same model with what was found of the selection of its log, as plain data; it is saved along."""
         return Model(replace(self.bundle, diagnosis=diagnosis))
+
+    @property
+    def training_answers(self) -> tuple[int, ...] | None:
+        """How many answers in each concept it learned from; not known of a bundle from before that was kept."""
+        return self.bundle.training_answers
+
+    def evidence(self, met: NDArray[np.int64]) -> list[Evidence]:
+        """What stands behind each mastery of one who `met` the concepts so often, as `met` counts."""
+        learned = self.training_answers or (None,) * len(self.concepts)
+        pairs = zip(met.tolist(), learned, strict=True)
+        return [Evidence.of(answers, skips, training) for (answers, skips), training in pairs]
 
     @property
     def reads_skips(self) -> bool:
@@ -196,23 +209,42 @@ class Model:
         return log.answered.with_columns(success=pl.Series(success).fill_nan(None))
 
     def mastery_log(self, log: Log, *, unknown: Unknown = "error") -> pl.DataFrame:
-        """The mastery of every concept by every student of a log, after all that the student did."""
+        """The mastery of every concept by every student of a log, after all that the student did, with the evidence.
+
+        The student's own answers and skips in the concept that are in view, and how many answers in it the model
+        learned from.
+        """
         coded = coded_events(log, self.vocabulary, unknown, skips=self.reads_skips).filter(pl.col("concept") >= 0)
-        students, histories = [], []
+        students, histories, met = [], [], []
         for (student,), part in coded.group_by("student", maintain_order=True):
             students.append(student)
             events = [Interaction(*row) for row in part.select(Interaction._fields).iter_rows()]
             until = answered_until(events)
             histories.append(events[until[self.view_begins(len(until) - 1)] :])
+            met.append(self.met(histories[-1]))
         found = list(self.mastery_of(histories))
         mastery = torch.stack(found) if found else torch.zeros(0, len(self.concepts))
+        own = np.concatenate(met) if met else np.zeros((0, 2), dtype=np.int64)
+        learned = self.training_answers
+        known = learned or (None,) * len(self.concepts)
         return pl.DataFrame(
             {
                 "student": pl.Series(students, dtype=pl.String).repeat_by(len(self.concepts)).explode(),
                 "concept": pl.Series(self.concepts * len(students), dtype=pl.String),
                 "mastery": pl.Series(mastery.flatten().numpy()),
+                "answers": pl.Series(own[:, 0]),
+                "skips": pl.Series(own[:, 1]),
+                "training_answers": pl.Series(known * len(students), dtype=pl.Int64),
             }
-        )
+        ).with_columns(little_evidence=is_little(pl.col("answers"), learned and pl.col("training_answers")))
+
+    def met(self, events: Sequence[Interaction]) -> NDArray[np.int64]:
+        """How often each concept was met in events [concepts, 2]: answers, and skips."""
+        found = np.zeros((len(self.concepts), 2), dtype=np.int64)
+        if events:
+            told = np.array(events)
+            np.add.at(found, (told[:, 0], (told[:, 2] == SKIPPED).astype(np.int64)), 1)
+        return found
 
     def _sequences(self, log: Log, unknown: Unknown) -> Sequences:
         """A log as the model reads it, every answer that it can read in it."""
@@ -242,6 +274,7 @@ class Session:
         self.model = model
         self.answers = before
         self.unknown_questions = 0
+        self.met = model.met([])  # of what is in view
         self.history = model.encode([[]])
         self._begins = before
         self._in_view: list[Interaction] = []  # kept where it has to be encoded anew
@@ -264,6 +297,7 @@ class Session:
     def take_in(self, event: Interaction) -> None:
         """One more event, as integers."""
         self._unread.append(event)
+        self.met[event.concept, int(event.response == SKIPPED)] += 1
         self.unknown_questions += event.question == UNKNOWN_QUESTION
         if self.model.window != "all":
             self._in_view.append(event)
@@ -272,13 +306,28 @@ class Session:
         self.answers += 1
         begins = self.model.view_begins(self.answers)
         if begins > self._begins:
-            del self._in_view[: answered_until(self._in_view)[begins - self._begins]]
+            gone = answered_until(self._in_view)[begins - self._begins]
+            self.met -= self.model.met(self._in_view[:gone])
+            del self._in_view[:gone]
             self._begins = begins
             self.history = None
 
     def mastery(self) -> dict[str, float]:
         """The probability of success on every concept."""
         return dict(zip(self.model.concepts, self.mastery_of_all().tolist(), strict=True))
+
+    def evidence(self) -> dict[str, Evidence]:
+        """What stands behind the mastery of every concept."""
+        return dict(zip(self.model.concepts, self.evidence_of_all(), strict=True))
+
+    def evidence_of_all(self) -> list[Evidence]:
+        """The same, in the order of the model's concepts."""
+        return self.model.evidence(self.met)
+
+    @property
+    def in_view(self) -> int:
+        """How many of the student's answers the model has in view."""
+        return self.answers - self._begins
 
     def mastery_of_all(self) -> Tensor:
         """The same as a tensor, in the order of the model's concepts."""

@@ -1,6 +1,6 @@
 """What is known of logs and models, as text on a terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -11,12 +11,14 @@ from rich.text import Text
 from tsdr.datasets import Account, Source
 from tsdr.diagnosis.findings import RESTS_ON, Diagnosis
 from tsdr.inspection import Inspection
+from tsdr.models.evidence import LITTLE
 
 if TYPE_CHECKING:
     from tsdr.backbones.checks import Audit  # both need torch, which the terminal does not
     from tsdr.models.effects import Effects
 
 SHOWN_CONCEPTS, SHOWN_QUESTIONS = 30, 10
+LITTLE_MARK = "*"
 
 
 def show_inspection(inspection: Inspection, console: Console) -> None:
@@ -34,22 +36,65 @@ def show_inspection(inspection: Inspection, console: Console) -> None:
 
 
 def show_mastery(mastery: pl.DataFrame, student: str | None, console: Console) -> None:
-    """Print mastery by concept, the weakest first: of one student, or the mean over all with their spread."""
+    """Print mastery by concept with its evidence: of one student, or the mean over all with their spread.
+
+    The weakest come first, and those that little evidence stands behind last.
+    """
     own = mastery if student is None else mastery.filter(pl.col("student") == student)
     found = own.group_by("concept").agg(
-        mean=pl.col("mastery").mean(), low=pl.col("mastery").quantile(0.1), high=pl.col("mastery").quantile(0.9)
+        mean=pl.col("mastery").mean(),
+        low=pl.col("mastery").quantile(0.1),
+        high=pl.col("mastery").quantile(0.9),
+        answers=pl.col("answers").sum(),
+        training=pl.col("training_answers").first(),
+        little=pl.col("little_evidence").all(),
     )
     table = Table(box=None, pad_edge=False)
     table.add_column("concept", overflow="fold")
     table.add_column("mastery", justify="right")
     if student is None:
         table.add_column("middle 80 % of students", justify="right", no_wrap=True)
-    for concept, mean, low, high in found.sort("mean", "concept").head(SHOWN_CONCEPTS).iter_rows():
-        table.add_row(concept, f"{mean:.3f}", *([f"{low:.3f} to {high:.3f}"] if student is None else []))
+    for name in ("answers here", "learned from"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for concept, mean, low, high, answers, training, little in (
+        found.sort("little", "mean", "concept").head(SHOWN_CONCEPTS).iter_rows()
+    ):
+        table.add_row(
+            concept,
+            f"{mean:.3f}{LITTLE_MARK if little else ' '}",
+            *([f"{low:.3f} to {high:.3f}"] if student is None else []),
+            f"{answers:,}",
+            "-" if training is None else f"{training:,}",
+        )
     console.print(table)
     who = f"student {student}" if student else f"mean over {mastery['student'].n_unique():,} students"
     more = f"; the weakest {SHOWN_CONCEPTS} of {found.height:,} concepts" if found.height > SHOWN_CONCEPTS else ""
     console.print(f"Chance that the next answer is right, {who}{more}.", soft_wrap=True)
+    little = int(found["little"].sum())
+    if little:
+        of = f"{little:,} of {found.height:,} concepts"
+        console.print(f"{LITTLE_MARK} {LITTLE}: {of}, which come last.", soft_wrap=True)
+
+
+def show_use(account: Mapping[str, int], minimum: int, console: Console) -> None:
+    """Print what a training used of the answers of its log, and what it left out."""
+    rows = {
+        "answers of the log": account["answers"],
+        "  learned from": account["learned_from"],
+        "  of students to stop the training by": account["stopped_by"],
+        "  left out, cut off by the window": account["earlier"],
+        f"  left out, of students with fewer than {minimum}": account["of_short_students"],
+        "  left out, to unknown concepts": account["to_unknown_concepts"],
+        "skipped offers of the log": account["skips"],
+        "  read": account["skips_read"],
+        "  not read": account["skips"] - account["skips_read"],
+    }
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(overflow="fold")
+    table.add_column(justify="right", no_wrap=True)
+    for name, number in rows.items():
+        table.add_row(name, f"{number:,}")
+    console.print(table)
 
 
 def show_effects(effects: "Effects", console: Console) -> None:

@@ -132,9 +132,14 @@ def _student_routes(students: Students, measures: Measures) -> APIRouter:
     @routes.get("/mastery")
     def mastery(student: StudentId) -> MasteryFound:
         """The probability of success on every concept; a student who is not known has no answers."""
-        found = students.mastery(student)
-        named = dict(zip(students.model.concepts, found.success, strict=True))
-        return MasteryFound.model_construct(answers=found.answers, skips=found.skips, mastery=named)
+        found, concepts = students.mastery(student), students.model.concepts
+        return MasteryFound.model_construct(
+            answers=found.answers,
+            skips=found.skips,
+            in_view=found.in_view,
+            mastery=dict(zip(concepts, found.success, strict=True)),
+            evidence=dict(zip(concepts, found.evidence, strict=True)),
+        )
 
     @routes.get("/next")
     def ask_next(
@@ -188,9 +193,10 @@ def _other_routes(app: FastAPI, students: Students, measures: Measures) -> APIRo
         if asked.targets is not None:
             targets = [(target.question, target.concept) for target in asked.targets]
         found = session.mastery_of_all().tolist() if asked.targets is None else session.predict_all(targets)
+        evidence = session.evidence()
         return PredictResponse(
             predictions=[
-                Predicted(question=question, concept=concept, success=success)
+                Predicted(question=question, concept=concept, success=success, evidence=evidence[concept])
                 for (question, concept), success in zip(targets, found, strict=True)
             ],
             unknown_concepts=unknown,

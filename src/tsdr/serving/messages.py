@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from tsdr.errors import InputError, in_a_sentence
+from tsdr.models.evidence import Evidence
 from tsdr.serving.store import Answer
 
 LONGEST_NAME, LONGEST_CONCEPT = 200, 10_000
@@ -148,11 +149,16 @@ class AnswersFound(_Message):
 
 
 class MasteryFound(_Message):
-    """How many answers and skipped offers of the student are known, and the chance of success on every concept."""
+    """How many answers and skipped offers of the student are known, and the chance of success on every concept.
+
+    `in_view` is how many of the answers the model goes by, and `evidence` what stands behind each mastery.
+    """
 
     answers: int
     skips: int
+    in_view: int
     mastery: dict[str, float]
+    evidence: dict[str, Evidence]
 
 
 class Asked(_Message):
@@ -170,11 +176,12 @@ class PredictRequest(_Message):
 
 
 class Predicted(_Message):
-    """A target with its probability of success."""
+    """A target with its probability of success, and what stands behind it."""
 
     question: str | None
     concept: str
     success: float
+    evidence: Evidence
 
 
 class PredictResponse(_Message):

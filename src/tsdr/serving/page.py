@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from tsdr.diagnosis.findings import Diagnosis
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.models.effects import effects_of
+from tsdr.models.evidence import FEW, Evidence
 from tsdr.models.model import Model
 from tsdr.report.pages import TONES, templates
 from tsdr.serving.measures import Measures
@@ -43,6 +44,15 @@ class Row:
 
     concept: str
     mastery: list[float]
+
+
+@dataclass(frozen=True)
+class Mastered:
+    """A concept with its mastery now, and what stands behind it."""
+
+    concept: str
+    mastery: float
+    evidence: Evidence
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,9 @@ class StudentView:
     id: str
     answers: int
     skips: int
+    in_view: int
+    now: list[Mastered]
+    unlisted_concepts: int
     rows: list[Row]
     history: list[Past]
     suggested: tuple[Ranked, ...]
@@ -86,9 +99,13 @@ class StudentView:
 
 @dataclass(frozen=True)
 class ClassConcept:
-    """Mastery of a concept in the class: the mean with its 95 % interval over students, and the middle 80 % of them."""
+    """Mastery of a concept in the class: the mean with its 95 % interval over students, and the middle 80 % of them.
+
+    The evidence is that of all students together.
+    """
 
     concept: str
+    evidence: Evidence
     mean: float
     low: float
     high: float
@@ -157,7 +174,7 @@ class Pages:
     def _render(self, template: str, **content: Any) -> str:
         bundle = self.students.model.bundle
         recent = [student.id for student in self.students.store.recent(LISTED_STUDENTS)]
-        about = {"backbone": bundle.backbone, "concepts": self.students.model.concepts}
+        about = {"backbone": bundle.backbone, "concepts": self.students.model.concepts, "few": FEW}
         return self._templates.get_template(template).render(about=about, known=recent, **content)
 
     def _student(self, student: str) -> StudentView:
@@ -176,8 +193,22 @@ class Pages:
         columns = list(model.at_each_step(events, steps, targets, before))
         rows = [Row(name, [float(column[i]) for column in columns]) for i, name in enumerate(shown)]
         history = [Past(i, answer) for i, answer in enumerate(latest, start=known.events - len(latest) + 1)]
-        hidden = max(0, len(met) - SHOWN_CONCEPTS)
-        return StudentView(student, known.answers, known.skips, rows, history[::-1], ranking, hidden)
+        now = sorted(
+            map(Mastered, model.concepts, found.success, found.evidence),
+            key=lambda mastered: (mastered.evidence.little, mastered.mastery),
+        )
+        return StudentView(
+            id=student,
+            answers=known.answers,
+            skips=known.skips,
+            in_view=found.in_view,
+            now=now[:LISTED_CONCEPTS],
+            unlisted_concepts=max(0, len(now) - LISTED_CONCEPTS),
+            rows=rows,
+            history=history[::-1],
+            suggested=ranking,
+            hidden_concepts=max(0, len(met) - SHOWN_CONCEPTS),
+        )
 
     def _class(self) -> ClassView:
         """The class as it is, or was a moment ago: to work it out takes seconds where there are many concepts."""
@@ -201,7 +232,11 @@ class Pages:
             low, high = np.clip(mean - 1.96 * error, 0, 1), np.clip(mean + 1.96 * error, 0, 1)
             tenth, ninetieth = np.quantile(every, (0.1, 0.9), axis=0)
             numbers = np.stack([mean, low, high, tenth, ninetieth], axis=1)
-            concepts = [ClassConcept(model.concepts[i], *map(float, numbers[i])) for i in np.argsort(mean)]
+            evidence = model.evidence(sum(map(model.met, histories), model.met([])))
+            concepts = [
+                ClassConcept(model.concepts[i], evidence[i], *map(float, numbers[i]))
+                for i in sorted(range(len(mean)), key=lambda i: (evidence[i].little, mean[i]))
+            ]
         return ClassView(
             students=store.count(),
             counted=len(histories),

@@ -12,6 +12,7 @@ from random import SystemRandom
 import torch
 
 from tsdr.errors import InputError
+from tsdr.models.evidence import Evidence
 from tsdr.models.model import Interaction, Model, Session, answered_until
 from tsdr.serving.messages import NEW_CONCEPT, checked
 from tsdr.serving.store import Added, Answer, Offer, Store, Student
@@ -23,11 +24,16 @@ HELD = 1000  # sessions in memory: 20 to 170 kB each, by backbone
 
 @dataclass(frozen=True)
 class Mastery:
-    """What a student with so many answers and skipped offers masters, concept by concept."""
+    """What a student with so many answers and skipped offers masters, concept by concept, and what stands behind it.
+
+    `in_view` is how many of the answers the model goes by.
+    """
 
     answers: int
     skips: int
+    in_view: int
     success: tuple[float, ...]
+    evidence: tuple[Evidence, ...]
 
 
 @dataclass(frozen=True)
@@ -173,7 +179,8 @@ class Students:
         ]
 
     def _mastery(self, student: Student, session: Session) -> Mastery:
-        return Mastery(student.answers, student.skips, tuple(session.mastery_of_all().tolist()))
+        success, evidence = tuple(session.mastery_of_all().tolist()), tuple(session.evidence_of_all())
+        return Mastery(student.answers, student.skips, session.in_view, success, evidence)
 
     def _hold(self, student: str) -> _Held:
         with self._lock:
