@@ -10,7 +10,8 @@ import sqlalchemy
 from postgres import postgres_server
 
 from tsdr import InputError
-from tsdr.serving.store import Added, Answer, ConflictError, Offer, Store, Student, without_password
+from tsdr.serving.databases import without_password
+from tsdr.serving.store import Added, Answer, ConflictError, Offer, Store, Student
 
 OFFER = Offer(answers=0, concept="c", success=0.6, propensity=0.05, explored=True, target=0.7, explore=0.1)
 
@@ -30,7 +31,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     yield server
     engine = sqlalchemy.create_engine(server.replace("postgresql", "postgresql+psycopg"))
     with engine.begin() as connection:
-        connection.execute(sqlalchemy.text("DROP TABLE IF EXISTS offers, answers, students"))
+        connection.execute(sqlalchemy.text("DROP TABLE IF EXISTS offers, answers, students, tsdr_store"))
     engine.dispose()
 
 
@@ -90,6 +91,7 @@ def test_a_store_from_before_skips_and_answered_offers_were_kept_is_brought_up(u
     engine = sqlalchemy.create_engine(url.replace("postgresql", "postgresql+psycopg"))
     Store(url).close()
     with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("DROP TABLE tsdr_store"))
         for table, column in (("students", "skips"), ("answers", "offer"), ("offers", "among")):
             connection.execute(sqlalchemy.text(f"ALTER TABLE {table} DROP COLUMN {column}"))
         connection.execute(sqlalchemy.text("INSERT INTO students (id, answers, seen) VALUES ('ada', 1, 5)"))

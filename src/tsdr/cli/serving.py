@@ -123,7 +123,7 @@ def enroll_command(
     from rich.progress import track
 
     with serving_installed():
-        from tsdr.serving.store import without_password
+        from tsdr.serving.databases import without_password
         from tsdr.serving.transfer import enroll
     told = read(log, column, concept_separator, separator)
     answers = skips = 0
@@ -163,8 +163,8 @@ def serve_command(
 ) -> None:
     """Serve a model: answers in, mastery out, over HTTP, with a page; TSDR_TOKEN in the environment is asked for."""
     with serving_installed():
+        from tsdr.serving.databases import without_password
         from tsdr.serving.server import TOKEN, check, is_loopback, serve
-        from tsdr.serving.store import without_password
     if not is_loopback(host) and not os.environ.get(TOKEN):
         complain("warning:", f"{host} is reached from other machines, and no {TOKEN} is set: anybody may read it all")
     check(bundle, store)

@@ -1,19 +1,19 @@
 """The service: answers in, mastery out, over HTTP."""
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from anyio import to_thread
+from anyio import CapacityLimiter, fail_after, to_thread
 from fastapi import APIRouter, Body, Depends, FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
-from tsdr.errors import InputError
+from tsdr.errors import InputError, in_a_sentence
 from tsdr.models.model import Model
-from tsdr.serving.guard import PROBLEM, Guard, problem
+from tsdr.serving.databases import StoreError
+from tsdr.serving.guard import PROBLEM, Guard, Turns, problem
 from tsdr.serving.measures import CONTENT_TYPE, Measures
 from tsdr.serving.messages import (
     MOST_ANSWERS,
@@ -41,7 +41,9 @@ from tsdr.serving.token import Token
 
 EXPLORE, RANKED, LISTED = 0.1, 5, 100
 _AMONG = "Offer one of these: their names, separated by commas or as several `concepts`; any, if left out."
-THREADS = 4  # that answer at a time: more would only wait for each other, and for the one that writes
+WRITERS = 4  # threads that write at a time: more would only wait for each other
+THREADS = WRITERS + 2  # that answer at a time: those who read never wait for those who write
+HEALTH_SECONDS = 3.0
 StudentId = Annotated[StudentName, Path(description="The platform's own id of the student.")]
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "content": {PROBLEM: {"schema": Problem.model_json_schema()}}, "description": why}
@@ -50,6 +52,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         401: "The token is missing or wrong.",
         413: "The request is too large.",
         422: "The request was read, and refused with the reason.",
+        503: "The store cannot be used now; Retry-After says when to send the request again.",
     }.items()
 }
 
@@ -61,7 +64,7 @@ def create_app(model: Model, store: Store, *, token: str | None = None, hosts: I
     a page of another site could otherwise reach a service on the visitor's own machine by a name that it controls.
     """
     secret = Token(token)
-    students, measures = Students(model, store), Measures()
+    students, measures, turns = Students(model, store), Measures(), Turns(WRITERS)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -80,23 +83,52 @@ def create_app(model: Model, store: Store, *, token: str | None = None, hosts: I
     app.add_middleware(Guard, measures=measures, hosts=hosts)
     _explain_errors(app)
     signed = [Depends(_token_check(secret)), Depends(_refuse_unknown_parameters)]
-    app.include_router(_student_routes(students, measures), dependencies=signed)
+    app.include_router(_student_routes(students, measures, turns), dependencies=signed)
     app.include_router(_other_routes(app, students, measures), dependencies=signed)
-    app.include_router(page_routes(students, secret, measures))
+    app.include_router(page_routes(students, secret, measures, turns))
 
     @app.head("/health", include_in_schema=False)
-    @app.get("/health", responses={503: _ERRORS[400] | {"description": "The store cannot be reached."}})
-    def health() -> Health:
-        """Whether the model is loaded and the store can be reached."""
-        return Health(status="ok", backbone=model.bundle.backbone, concepts=len(model.concepts), students=store.count())
+    @app.get("/health", responses={503: _ERRORS[503]})
+    async def health() -> Health:
+        """Whether the model is loaded and answers can be stored."""
+        return await look()
 
+    look = _health_check(model, store)
     return app
 
 
-def _student_routes(students: Students, measures: Measures) -> APIRouter:
+def _health_check(model: Model, store: Store) -> Callable[[], Awaitable[Health]]:
+    """A look at the store by a thread of its own: not to be had while it waits, and no other request waits for it."""
+    own = CapacityLimiter(1)
+
+    def look() -> Health:
+        store.check()
+        return Health(status="ok", backbone=model.bundle.backbone, concepts=len(model.concepts), students=store.count())
+
+    async def check() -> Health:
+        try:
+            with fail_after(HEALTH_SECONDS):
+                return await to_thread.run_sync(look, abandon_on_cancel=True, limiter=own)
+        except TimeoutError as error:
+            raise StoreError("the store does not answer") from error
+
+    return check
+
+
+def _student_routes(students: Students, measures: Measures, turns: Turns) -> APIRouter:
     routes = APIRouter(prefix="/students/{student}", responses=_ERRORS, tags=["students"])
 
-    @routes.post("/answers", responses={409: _ERRORS[400] | {"description": "An event with another content."}})
+    async def turn(student: StudentId) -> AsyncIterator[None]:
+        async with turns.of(student):
+            yield
+
+    in_turn = [Depends(turn)]
+
+    @routes.post(
+        "/answers",
+        responses={409: _ERRORS[400] | {"description": "An event with another content."}},
+        dependencies=in_turn,
+    )
     def add_answers(student: StudentId, answers: Annotated[NewAnswers, Body()]) -> AnswersAdded:
         """Store answers and skipped offers, one or several, all or none: durable once acknowledged, each event once."""
         given = [answers] if isinstance(answers, NewAnswer) else answers
@@ -141,7 +173,7 @@ def _student_routes(students: Students, measures: Measures) -> APIRouter:
             evidence=dict(zip(concepts, found.evidence, strict=True)),
         )
 
-    @routes.get("/next")
+    @routes.get("/next", dependencies=in_turn)
     def ask_next(
         student: StudentId,
         target: Annotated[float, Query(ge=0, le=1, description="The success probability to come close to.")] = TARGET,
@@ -163,7 +195,12 @@ def _student_routes(students: Students, measures: Measures) -> APIRouter:
             unknown_concepts=students.unknown(among or []),
         )
 
-    @routes.delete("", status_code=204, responses={404: _ERRORS[400] | {"description": "There is no such student."}})
+    @routes.delete(
+        "",
+        status_code=204,
+        responses={404: _ERRORS[400] | {"description": "There is no such student."}},
+        dependencies=in_turn,
+    )
     def delete(student: StudentId) -> None:
         """Forget a student: every answer and every offer."""
         if not students.delete(student):
@@ -252,11 +289,12 @@ def _explain_errors(app: FastAPI) -> None:
     def declined(request: Request, error: HTTPException) -> Response:
         return problem(error.status_code, str(error.detail), dict(error.headers or {}))
 
-    @app.exception_handler(SQLAlchemyError)
-    def unreachable(request: Request, error: SQLAlchemyError) -> Response:
+    @app.exception_handler(StoreError)
+    def unavailable(request: Request, error: StoreError) -> Response:
         # What the database says, without the statement: that would name a student.
-        logging.getLogger(__name__).error("the store failed: %s", getattr(error, "orig", None) or type(error).__name__)
-        return problem(503, "the store cannot be reached", {"Retry-After": "1"})
+        cause = getattr(error.__cause__, "orig", None)
+        logging.getLogger(__name__).error("%s%s", error, f" ({in_a_sentence(cause)})" if cause else "")
+        return problem(503, str(error), {"Retry-After": "1"})
 
     @app.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> Response:

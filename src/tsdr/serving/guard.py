@@ -1,17 +1,22 @@
-"""What stands between the network and the application: sizes, origins, hosts, headers, and a count of all of it."""
+"""What stands between the network and the application: sizes, origins, hosts, headers, turns, and a count of all."""
 
+import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
+from weakref import WeakValueDictionary
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tsdr.serving.databases import HeldError
 from tsdr.serving.measures import Measures
 
 LARGEST_BODY = 1 << 20
+TURN_SECONDS = 2.0
 LEFT = 499  # a client that left before its request was read
 PROBLEM = "application/problem+json"
 _HEADERS = {
@@ -108,6 +113,38 @@ class Guard:
 
     def _too_large(self) -> JSONResponse:
         return problem(413, f"a request has at most {LARGEST_BODY:,} bytes", {"Connection": "close"})
+
+
+class Turns:
+    """Who may write: one request a student, and fewer requests than there are threads.
+
+    So what another process holds, a student's row or all of a file, stops neither those who read nor other students.
+    """
+
+    def __init__(self, writers: int) -> None:
+        self._writers = asyncio.Semaphore(writers)
+        self._students: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def of(self, student: str) -> AsyncIterator[None]:
+        """Wait for the turn of a student and have it until the block ends; `HeldError` if that takes too long."""
+        own = self._students.setdefault(student, asyncio.Lock())
+        end = asyncio.get_running_loop().time() + TURN_SECONDS
+        async with _in_time(own, end), _in_time(self._writers, end):
+            yield
+
+
+@asynccontextmanager
+async def _in_time(turn: asyncio.Lock | asyncio.Semaphore, end: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout_at(end):
+            await turn.acquire()
+    except TimeoutError as error:
+        raise HeldError("others are writing: send it again") from error
+    try:
+        yield
+    finally:
+        turn.release()
 
 
 def _host_name(host: str) -> str:

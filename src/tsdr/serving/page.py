@@ -4,6 +4,7 @@ import math
 import threading
 import time
 import uuid
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -23,6 +24,8 @@ from tsdr.models.effects import effects_of
 from tsdr.models.evidence import FEW, Evidence
 from tsdr.models.model import Model
 from tsdr.report.pages import TONES, templates
+from tsdr.serving.databases import StoreError
+from tsdr.serving.guard import Turns
 from tsdr.serving.measures import Measures
 from tsdr.serving.messages import NAME, STUDENT, Name, StudentName, checked
 from tsdr.serving.store import Answer, Student
@@ -262,7 +265,7 @@ def shade(success: float) -> Markup:
     return Markup(f"background:hsl({55 + 160 * success:.0f} 60% {92 - 62 * success:.0f}%);color:{letters}")
 
 
-def page_routes(students: Students, token: Token, measures: Measures) -> APIRouter:
+def page_routes(students: Students, token: Token, measures: Measures, turns: Turns) -> APIRouter:
     """The routes of the page."""
     routes = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
     pages = Pages(students)
@@ -278,7 +281,11 @@ def page_routes(students: Students, token: Token, measures: Measures) -> APIRout
             return HTMLResponse(pages.of_class())
         return HTMLResponse(pages.of_student(checked(STUDENT, student.strip(), "student")))
 
-    @routes.post("/", dependencies=[Depends(signed_in)])
+    async def turn(student: Annotated[StudentName, Form()]) -> AsyncIterator[None]:
+        async with turns.of(student):
+            yield
+
+    @routes.post("/", dependencies=[Depends(signed_in), Depends(turn)])
     def add(
         student: Annotated[StudentName, Form()],
         event: Annotated[Name, Form()],
@@ -291,6 +298,8 @@ def page_routes(students: Students, token: Token, measures: Measures) -> APIRout
             outcome = None if correct == "skipped" else int(correct)
             students.model.target(concept)  # what is typed by hand and not known is a slip, not a new concept
             added = students.add(student, [Answer(event, asked, concept, outcome)])
+        except StoreError:
+            raise
         except InputError as error:
             return HTMLResponse(pages.of_student(student, told=str(error)), 422)
         measures.stored(added.answers, added.skips)

@@ -72,7 +72,7 @@ def process() -> FastAPI:
         end_with_parent()
     token = os.environ.get(TOKEN) or None
     hosts = None if token or not is_loopback(settings.host) else {settings.host, *_LOOPBACK}
-    app = create_app(load(settings.bundle), Store(settings.store), token=token, hosts=hosts)
+    app = create_app(load(settings.bundle), Store.served(settings.store), token=token, hosts=hosts)
     # What was loaded stays: to look through it for garbage again and again would hold up requests.
     gc.collect()
     gc.freeze()

@@ -5,26 +5,23 @@ row until the transaction ends, so that both are numbered without a gap, in the 
 A student who was deleted and comes back has another number.
 """
 
-import fcntl
-import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, OperationalError, ProgrammingError
-from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
+from sqlalchemy.engine import Connection
 
-from tsdr.errors import InputError, extra_missing, in_a_sentence
+from tsdr.errors import InputError
 from tsdr.log import Log
+from tsdr.serving.databases import COMMAND, SERVICE, Database
 
-SQLITE_WAIT = 30.0  # seconds that a writer waits for others
+SCHEMA = (
+    1  # the version of the tables; raised with every change of them, for a new column can be left out or has a value
+)
 _SKIPPED = 2  # in the place of an answer, so that stores from before skips were kept need no change there
 
 
@@ -157,33 +154,19 @@ class Added:
     student: Student
 
 
-class Turn:
-    """One writer after the other, among the threads and processes that share a file.
-
-    SQLite has one writer at a time, and those that wait for it look again and again, ever more rarely; here they queue.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Wait for the turn, and have it until the block ends, or the process does."""
-        with self._lock, self._path.open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-
 class Store:
     """What a service knows of its students. Threads and processes may share it."""
 
     def __init__(self, url: str) -> None:
-        self._engine = _connect(url)
-        _create_tables(self._engine)
-        self._turn: Turn | None = None
-        if self._engine.dialect.name == "sqlite":
-            self._turn = Turn(Path(f"{self._engine.url.database}.lock"))
+        self._database = Database(url, _tables, SCHEMA, COMMAND)
+        self._database.bring_up()
+
+    @classmethod
+    def served(cls, url: str) -> "Store":
+        """The store of a service that has been brought up before; that it cannot be reached is told by each request."""
+        store = cls.__new__(cls)
+        store._database = Database(url, _tables, SCHEMA, SERVICE)
+        return store
 
     def add(self, student: str, answers: Sequence[Answer]) -> Added:
         """Append answers and skipped offers, all or none.
@@ -191,7 +174,7 @@ class Store:
         An event that is known already is not added again; if it comes with another content, `ConflictError` is raised.
         An offer that is answered was made to this student, of this concept.
         """
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             held = self._hold(connection, student)
             now = time.time()  # while the student is held: times are in the order of places
             known = self._events(connection, held.number, [answer.event for answer in answers])
@@ -223,7 +206,7 @@ class Store:
 
     def find(self, student: str) -> Student | None:
         """A student, if known."""
-        with self._engine.connect() as connection:
+        with self._database.reading() as connection:
             row = connection.execute(sql.select(*_STUDENT).where(_students.c.id == student)).one_or_none()
         return None if row is None else Student(*row)
 
@@ -236,7 +219,7 @@ class Store:
             .where(_answers.c.student == student.number, *places)
             .order_by(_answers.c.place)
         )
-        with self._engine.connect() as connection:
+        with self._database.reading() as connection:
             return [Answer(*row) for row in connection.execute(query)]
 
     def concepts(self, student: Student) -> dict[str, int]:
@@ -247,12 +230,12 @@ class Store:
             .where(_answers.c.correct.in_((0, 1)))
             .group_by(_answers.c.concept)
         )
-        with self._engine.connect() as connection:
+        with self._database.reading() as connection:
             return {concept: count for concept, count in connection.execute(query)}
 
     def offer(self, student: str, offer: Offer) -> int:
         """Keep an offer; gives its number."""
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             held = self._hold(connection, student)
             values = asdict(offer) | {"student": held.number, "time": time.time()}
             number: int = connection.execute(
@@ -262,18 +245,22 @@ class Store:
 
     def delete(self, student: str) -> bool:
         """Forget a student, with every answer and offer; whether there was one."""
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             return connection.execute(sql.delete(_students).where(_students.c.id == student)).rowcount > 0
 
     def recent(self, count: int) -> list[Student]:
         """The students who were seen last."""
         query = sql.select(*_STUDENT).order_by(_students.c.seen.desc(), _students.c.number.desc()).limit(count)
-        with self._engine.connect() as connection:
+        with self._database.reading() as connection:
             return [Student(*row) for row in connection.execute(query)]
 
+    def check(self) -> None:
+        """Raise `StoreError`, which says why, if nothing can be stored now."""
+        self._database.check()
+
     def count(self) -> int:
-        """How many students are known; an error if the store cannot be reached."""
-        with self._engine.connect() as connection:
+        """How many students are known."""
+        with self._database.reading() as connection:
             number: int = connection.execute(sql.select(sql.func.count()).select_from(_students)).scalar_one()
         return number
 
@@ -300,13 +287,7 @@ class Store:
 
     def close(self) -> None:
         """Let go of all connections."""
-        self._engine.dispose()
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        """A transaction that writes."""
-        with self._turn.taken() if self._turn else nullcontext(), self._engine.begin() as connection:
-            yield connection
+        self._database.close()
 
     def _hold(self, connection: Connection, student: str) -> Student:
         """Make sure that a student is there, and that nobody else writes for them until the transaction ends."""
@@ -339,7 +320,7 @@ class Store:
                 raise InputError(f"event {answer.event!r}: offer {answer.offer} {was}; name the one that it answers")
 
     def _table(self, query: sql.Select[Any], schema: dict[str, Any]) -> pl.DataFrame:
-        with self._engine.connect() as connection:
+        with self._database.reading() as connection:
             return pl.DataFrame([tuple(row) for row in connection.execute(query)], schema=schema, orient="row")
 
 
@@ -365,71 +346,3 @@ _OFFERS = {
     "among": pl.List(pl.String),
 }
 _OUTCOME = {"event": pl.String, "correct": pl.Int64}
-
-
-def without_password(url: str) -> str:
-    """The address of a store, to be shown."""
-    try:
-        return make_url(url).render_as_string()
-    except (ArgumentError, ValueError):
-        return "the store"
-
-
-def _connect(url: str) -> Engine:
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError) as error:
-        raise InputError("this is not a store; write sqlite:///students.db or postgresql://...") from error
-    if parsed.drivername == "sqlite" and parsed.database not in (None, "", ":memory:"):
-        engine = sql.create_engine(parsed, connect_args={"timeout": SQLITE_WAIT})
-        sql.event.listen(engine, "connect", _set_up_sqlite)
-        return engine
-    if parsed.drivername in ("postgresql", "postgresql+psycopg"):
-        return _postgres(parsed.set(drivername="postgresql+psycopg"))
-    raise InputError(
-        f"{parsed.render_as_string()} is not a store; write sqlite:///students.db, with a file, or postgresql://..."
-    )
-
-
-def _postgres(url: URL) -> Engine:
-    try:
-        return sql.create_engine(url, pool_pre_ping=True)
-    except ImportError as error:
-        raise extra_missing("a store in PostgreSQL needs psycopg", "postgres") from error
-
-
-def _set_up_sqlite(connection: Any, record: Any) -> None:
-    """Readers do not wait for writers (WAL), and what is committed has reached the disk (FULL)."""
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _create_tables(engine: Engine) -> None:
-    with _explained(engine):
-        try:
-            _create_missing(engine)
-        except (IntegrityError, OperationalError, ProgrammingError):  # another process has just created them
-            _create_missing(engine)
-
-
-def _create_missing(engine: Engine) -> None:
-    """Tables, and columns that a store from an earlier version does not have yet."""
-    with engine.begin() as connection:
-        for table in _tables.sorted_tables:
-            connection.execute(CreateTable(table, if_not_exists=True))
-            there = {column["name"] for column in sql.inspect(connection).get_columns(table.name)}
-            for column in table.columns:
-                if column.name not in there:
-                    new = CreateColumn(column).compile(dialect=engine.dialect)
-                    connection.execute(sql.DDL(f"ALTER TABLE {table.name} ADD COLUMN {new}"))
-            for index in table.indexes:
-                connection.execute(CreateIndex(index, if_not_exists=True))
-
-
-@contextmanager
-def _explained(engine: Engine) -> Iterator[None]:
-    try:
-        yield
-    except DatabaseError as error:
-        where = engine.url.render_as_string()  # without the password
-        raise InputError(f"{where}: cannot be used as a store ({in_a_sentence(error.orig or error)})") from error
