@@ -120,6 +120,7 @@ def test_fit_writes_a_bundle_that_can_be_audited(simulated: Path, tmp_path: Path
     audit = tsdr("audit", "--model", out)
     assert audit.code == 0
     assert audit.out.count("pass") == 14
+    assert "Right answers lower mastery of" in audit.out
 
 
 def test_an_interrupted_fit_is_resumed_to_the_same_model(

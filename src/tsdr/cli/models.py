@@ -43,15 +43,22 @@ def audit_command(
     name: Annotated[str | None, typer.Argument(help="A registered backbone, such as akt.")] = None,
     model: Annotated[Path | None, typer.Option(metavar="BUNDLE", help="A trained model instead.")] = None,
 ) -> None:
-    """Prove that no prediction of a model sees the future, and that it keeps the rest of the contract."""
+    """Prove that no prediction of a model sees the future, and that it keeps the rest of the contract.
+
+    Of a trained model, say, too, for how many concepts right answers lower mastery, or wrong ones raise it.
+    """
     from tsdr.backbones.checks import check_backbone
+    from tsdr.models.direction import direction_of
     from tsdr.models.model import load
-    from tsdr.report.terminal import show_audit
+    from tsdr.report.terminal import show_audit, show_direction
 
     if (name is None) == (model is None):
         raise InputError("name a backbone to audit, or a trained model with --model; one of the two")
-    audit = check_backbone(load(model).backbone if model else str(name))
+    trained = load(model) if model else None
+    audit = check_backbone(trained.backbone if trained else str(name))
     show_audit(audit, console)
+    if trained:
+        show_direction(direction_of(trained), console)
     if not audit.passed:
         raise typer.Exit(1)
 

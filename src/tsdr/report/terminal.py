@@ -15,6 +15,7 @@ from tsdr.models.evidence import LITTLE
 
 if TYPE_CHECKING:
     from tsdr.backbones.checks import Audit  # both need torch, which the terminal does not
+    from tsdr.models.direction import Direction
     from tsdr.models.effects import Effects
 
 SHOWN_CONCEPTS, SHOWN_QUESTIONS = 30, 10
@@ -192,3 +193,11 @@ def show_audit(audit: "Audit", console: Console) -> None:
         verdict = Text("pass", "green") if check.passed else Text("FAIL", "bold red")
         table.add_row(check.name, f"{check.worst:.2g}", f"{check.allowed:.2g}", check.where, verdict)
     console.print(table)
+
+
+def show_direction(direction: "Direction", console: Console) -> None:
+    """Print for how many concepts answers move mastery the wrong way: a warning if there are any, and no failure."""
+    if direction.any_astray:
+        console.print(Text("Warning: some mastery moves the wrong way", "bold yellow"))
+    for sentence in direction.sentences():
+        console.print(sentence, soft_wrap=True)

@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 
 from tsdr.diagnosis.findings import Diagnosis
 from tsdr.errors import InputError, in_a_sentence
+from tsdr.models.direction import Direction, direction_of
 from tsdr.models.effects import effects_of
 from tsdr.models.evidence import FEW, Evidence
 from tsdr.models.model import Model
@@ -158,6 +159,7 @@ class Pages:
             hardest=effects.questions[:SUGGESTED] if effects else [],
             easiest=effects.questions[: -SUGGESTED - 1 : -1] if effects else [],
             worth=effects.concepts[:SHOWN_CONCEPTS] if effects else [],
+            direction=self._direction,
         )
 
     def sign_in(self, wrong: bool) -> str:
@@ -173,6 +175,11 @@ class Pages:
 
         with self._lock:  # the charts are drawn by one thread at a time
             return diagnosis_page(self._diagnosis, "the log behind the model", "diagnosis.json of the bundle")
+
+    @cached_property
+    def _direction(self) -> Direction:
+        """Whether mastery moves the right way: worked out once, which takes a second or some."""
+        return direction_of(self.students.model)
 
     def _render(self, template: str, **content: Any) -> str:
         bundle = self.students.model.bundle
