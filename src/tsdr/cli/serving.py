@@ -119,21 +119,27 @@ def enroll_command(
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
 ) -> None:
-    """Bring the answers and skips of a log into a store, so that the service knows its students; twice adds nothing."""
+    """Bring the answers and skips of a log into a store, so that the service knows its students; twice adds nothing.
+
+    The platform's own ids are given as --column event=THEIRS: then what was posted to the service is known, too.
+    """
     from rich.progress import track
 
     with serving_installed():
         from tsdr.serving.databases import without_password
-        from tsdr.serving.transfer import enroll
+        from tsdr.serving.transfer import Enrolled, enroll
     told = read(log, column, concept_separator, separator)
-    answers = skips = 0
+    became: list[Enrolled] = []
     with resumable("The same command", "the last student"):
         enrolled = enroll(told, store)
-        for new in track(enrolled, "Enrolling", len(told.students), console=console, transient=True):
-            answers, skips = answers + new.answers, skips + new.skips
+        became += track(enrolled, "Enrolling", len(told.students), console=console, transient=True)
+    answers, skips, known = (sum(getattr(some, name) for some in became) for name in Enrolled._fields)
     added = f"{answers:,} answers and {skips:,} skips" if told.skipped_offers else f"{answers:,} answers"
-    where = without_password(store)
-    console.print(f"{where}: {added} of {len(told.students):,} students added", soft_wrap=True)
+    console.print(
+        f"{without_password(store)}: {added} of {len(told.students):,} students added; {known:,} of {len(told):,} rows "
+        "were known already",
+        soft_wrap=True,
+    )
 
 
 @commands.command("collect", rich_help_panel=PANEL)

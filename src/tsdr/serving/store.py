@@ -22,6 +22,7 @@ from tsdr.serving.databases import COMMAND, SERVICE, Database
 SCHEMA = (
     1  # the version of the tables; raised with every change of them, for a new column can be left out or has a value
 )
+NO_QUESTION = "no question: "  # before a concept, where it stands in for a question in a log that has questions
 _SKIPPED = 2  # in the place of an answer, so that stores from before skips were kept need no change there
 
 
@@ -273,7 +274,7 @@ class Store:
             found = found.with_columns(skipped=pl.col("correct").is_null())
         if found["question"].is_null().all():
             return Log(found.drop("question"))  # then each concept stands in for its questions
-        return Log(found.with_columns(pl.col("question").fill_null("no question: " + pl.col("concept"))))
+        return Log(found.with_columns(pl.col("question").fill_null(NO_QUESTION + pl.col("concept"))))
 
     def offers(self) -> pl.DataFrame:
         """All offers, with the propensity of each, and the first event that names it with what came of it."""
