@@ -1,5 +1,6 @@
 """Debiased knowledge tracing: what students really know, from logs that were never a fair sample."""
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from tsdr.sequences import Batch, Sequences
     from tsdr.simulator import Population, Recommender, Simulation, read_simulation, simulate
     from tsdr.training.options import TrainingOptions
+
+# A thread that waits for another one gives up its core: the other may be waiting for one, where cores are shared. (What
+# torch computes with reads this as it is loaded.)
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Each is imported when it is first asked for: torch takes a second, and most of what a log is asked needs none of it.
 _WHERE = {

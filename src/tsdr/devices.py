@@ -1,11 +1,18 @@
-"""Where tensors are computed."""
+"""Where tensors are computed, and on how many threads."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
 from torch import nn
 
 from tsdr.errors import InputError
+
+THREADS = "OMP_NUM_THREADS"  # whoever sets it knows what else runs on the machine: it is never overruled
+# An operation on a batch takes half a millisecond or so: shared by more, it takes no less.
+MOST_THREADS = 8
 
 
 def device_named(name: Literal["auto", "cpu", "cuda"]) -> torch.device:
@@ -19,3 +26,27 @@ def device_named(name: Literal["auto", "cpu", "cuda"]) -> torch.device:
 def device_of(module: nn.Module) -> torch.device:
     """The device that a module's parameters are on."""
     return next(module.parameters()).device
+
+
+@contextmanager
+def on_threads(*, parallel: bool) -> Iterator[None]:
+    """Compute on as many threads as help: one, unless operations are large enough to be shared.
+
+    With an OMP_NUM_THREADS it is that many, whatever is computed.
+    """
+    before = torch.get_num_threads()
+    wanted = min(before, MOST_THREADS) if parallel else 1
+    if THREADS in os.environ or wanted == before:
+        yield
+        return
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def share_threads(processes: int) -> None:
+    """Leave room for so many processes like this one; a single one is as it would be without."""
+    if THREADS not in os.environ and processes > 1:
+        torch.set_num_threads(max(1, torch.get_num_threads() // processes))

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
-from tsdr.backbones.contract import skips_are_read, usual_window
+from tsdr.backbones.contract import backbone_class, skips_are_read, usual_window
 from tsdr.debias.building import new_objective
 from tsdr.defaults import BACKBONE, METHOD, MINIMUM, VALIDATION, Extent, Skips
+from tsdr.devices import on_threads
 from tsdr.folds import Split
 from tsdr.log import Log
 from tsdr.methods import Method
@@ -52,16 +53,18 @@ def fit(
     sequences = Sequences.from_log(log, window=window, scored=learned, minimum=minimum, skips=read)
     split = Split.hold_out(sequences.student, validation, seed=how.seed)
     train, held_out = sequences.select(split.train), sequences.select(split.validation)
-    objective = new_objective(backbone, train, options or {}, how, debias, held_out)
-    epochs = train_until_done(
-        objective,
-        train,
-        held_out,
-        how,
-        checkpoint=checkpoint,
-        resume=resume,
-        on_epoch=on_epoch,
-    )
+    with on_threads(parallel=backbone_class(backbone).parallel):
+        objective = new_objective(backbone, train, options or {}, how, debias, held_out)
+        epochs = train_until_done(
+            objective,
+            train,
+            held_out,
+            how,
+            checkpoint=checkpoint,
+            resume=resume,
+            on_epoch=on_epoch,
+        )
+        threads = torch.get_num_threads()
     about = {
         "method": str(method),
         "options": how.model_dump(),
@@ -72,6 +75,7 @@ def fit(
         "validation_score_name": epochs[-1].score_name,
         "train_students": len(split.train),
         "validation_students": len(split.validation),
+        "threads": threads,
         "account": _account(log, sequences, train),
     }
     concepts = len(sequences.vocabulary.concepts)

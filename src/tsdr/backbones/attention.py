@@ -270,6 +270,7 @@ class AttentionBackbone(Backbone[AttentionHistory]):
     """
 
     can_read_skips = True
+    parallel = True
     positional = False
     vector_difficulty = False
 

@@ -37,6 +37,8 @@ class Backbone(nn.Module, ABC, Generic[History]):
     # Whether it can be built with `skips=True`: it then reads a third response, `SKIPPED`, of offers that were turned
     # down. Any other one is not shown them.
     can_read_skips: ClassVar[bool] = False
+    # Whether its operations are so large that several threads are faster than one; else they would wait for each other.
+    parallel: ClassVar[bool] = False
 
     def __init__(self, n_concepts: int, n_questions: int) -> None:
         super().__init__()

@@ -12,6 +12,7 @@ import torch
 from tsdr.backbones.contract import AnyBackbone
 from tsdr.debias.building import new_objective
 from tsdr.defaults import MINIMUM, SEED, WINDOW, Extent
+from tsdr.devices import on_threads
 from tsdr.diagnosis.findings import (
     UNSEEN,
     Band,
@@ -75,6 +76,7 @@ class _Parts:
         return cls(*(sequences.select(part) for part in (split.train, split.validation, split.test)))
 
 
+@on_threads(parallel=False)
 def diagnose(
     log: Log,
     model: Model | None = None,

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
-import torch
-
+from tsdr.devices import share_threads
 from tsdr.errors import InputError, extra_missing, in_a_sentence
 from tsdr.judging.crossval import OnEpoch, run_fold
 from tsdr.judging.experiment import Experiment, FoldRun
@@ -83,17 +82,15 @@ class InProcess:
 
 
 class Processes:
-    """Worker processes of this machine, each with an equal share of the cores.
+    """Worker processes of this machine, each with an equal share of the threads that this process would have.
 
     They end with the process that started them, however that ends. With `fresh`, every job gets a process of its own,
     so that the peak memory in its record is its own.
     """
 
     def __init__(self, workers: int | None = None, *, fresh: bool = False) -> None:
-        cores = len(os.sched_getaffinity(0))
-        self.workers = workers or cores
+        self.workers = workers or len(os.sched_getaffinity(0))
         self._fresh = fresh
-        self._threads = max(1, cores // self.workers)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Record | Failure]:
         """Hand the jobs out one by one."""
@@ -102,7 +99,7 @@ class Processes:
         try:
             while waiting or crew:
                 while waiting and len(crew) < self.workers:
-                    worker = _Worker(waiting.popleft(), self._threads)
+                    worker = _Worker(waiting.popleft(), self.workers)
                     crew[worker.pipe] = worker
                 for pipe in wait(list(crew)):
                     assert isinstance(pipe, Connection)
@@ -126,10 +123,10 @@ class Processes:
 class _Worker:
     """A process that computes one job after another."""
 
-    def __init__(self, job: Job, threads: int) -> None:
+    def __init__(self, job: Job, workers: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, threads), daemon=True)
+        self.process = context.Process(target=_work, args=(theirs, workers), daemon=True)
         # An interrupt from the keyboard is for the process that starts it; a blocked signal stays so from the first.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -158,11 +155,10 @@ class _Worker:
         self.pipe.close()
 
 
-def _work(pipe: Connection, threads: int) -> None:
-    """The life of a worker."""
+def _work(pipe: Connection, workers: int) -> None:
+    """The life of one of so many workers."""
     end_with_parent()
-    if "OMP_NUM_THREADS" not in os.environ:  # whoever starts us may know what else runs on the machine
-        torch.set_num_threads(threads)
+    share_threads(workers)
     with suppress(EOFError, OSError):  # the process that started it is gone
         while True:
             pipe.send(_outcome(pipe.recv()))
@@ -187,6 +183,7 @@ class RayCluster:
     """The workers of a Ray cluster; without an address, of one that is started on this machine alone.
 
     Logs go to the workers through Ray, and records come back the same way: nothing has to be shared but the package.
+    A job has a core, and by Ray's OMP_NUM_THREADS one thread, unless another number is set where the workers are.
     """
 
     def __init__(self, address: str | None = None) -> None:
@@ -205,7 +202,7 @@ class RayCluster:
     def run(self, jobs: Sequence[Job]) -> Iterator[Record | Failure]:
         """Submit all jobs; Ray gives a job whose worker died to another one."""
         ray = self._ray
-        compute = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_compute)
+        compute = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(run_fold)
         logs = {id(job.experiment): job.experiment for job in jobs}
         there = {key: ray.put(experiment) for key, experiment in logs.items()}
         running = {compute.remote(there[id(job.experiment)], job.fold_run): job for job in jobs}
@@ -225,6 +222,3 @@ class RayCluster:
             ray.shutdown()
 
 
-def _compute(experiment: Experiment, fold_run: FoldRun) -> Record:
-    torch.set_num_threads(1)
-    return run_fold(experiment, fold_run)

@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tsdr.backbones.contract import backbone_class
 from tsdr.debias.building import new_objective
 from tsdr.defaults import VALIDATION
+from tsdr.devices import on_threads
 from tsdr.errors import InputError, extra_missing, in_a_sentence
 from tsdr.folds import Split
 from tsdr.methods import DebiasOptions, Method
@@ -54,8 +56,9 @@ def tune(
 
     def measure(trial: "Trial") -> float:
         debias = _method(_suggest(trial)).options()
-        objective = new_objective(backbone, train, options, training, debias, held_out)
-        value = fit(objective, train, held_out, training)[-1].best_score
+        with on_threads(parallel=backbone_class(backbone).parallel):
+            objective = new_objective(backbone, train, options, training, debias, held_out)
+            value = fit(objective, train, held_out, training)[-1].best_score
         on_trial(trial.number, _method(trial.params), value)
         return value
 

@@ -5,11 +5,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import torch
+
+from tsdr.backbones.contract import backbone_class
 from tsdr.backbones.predicting import predict
 from tsdr.debias.answers import AnswerLearner
 from tsdr.debias.building import new_model, new_objective
 from tsdr.debias.exposure import RandomExposureObjective, expose
 from tsdr.debias.objective import JointObjective
+from tsdr.devices import on_threads
 from tsdr.diagnosis.offpolicy import LoggedErrors
 from tsdr.judging.baselines import LIMITS, MEANS, best_possible
 from tsdr.judging.bound import bound_terms
@@ -32,8 +36,12 @@ OnEpoch = Callable[[Run, Epoch], None]
 
 def run_fold(experiment: Experiment, planned: FoldRun, on_epoch: OnEpoch = lambda run, epoch: None) -> Record:
     """Train by every trial, and test the one that is best on the validation students; goes on from its checkpoints."""
-    if planned.run.method.is_baseline:
-        return _run_baseline(experiment, planned.run)
+    baseline = planned.run.method.is_baseline
+    with on_threads(parallel=not baseline and backbone_class(planned.run.backbone).parallel):
+        return _run_baseline(experiment, planned.run) if baseline else _run_trials(experiment, planned, on_epoch)
+
+
+def _run_trials(experiment: Experiment, planned: FoldRun, on_epoch: OnEpoch) -> Record:
     run, split = planned.run, experiment.folds[planned.run.fold]
     train = experiment.lessons.select(split.train)
     validation, test = (experiment.sequences.select(part) for part in (split.validation, split.test))
@@ -150,6 +158,7 @@ def _record(
         chosen=chosen or None,
         watched=[epoch.watched for epoch in epochs] if epochs and epochs[0].watched else None,
         seconds=seconds,
+        threads=torch.get_num_threads(),
         peak_memory_mib=peak_memory_mib(),
         versions=versions(),
     )

@@ -171,7 +171,8 @@ class Record(Run):
     has what each test student contributes to the metrics (`of_each_student` and, on simulated logs, `TrueRisk`) and
     `student`, the place among all students of the log; `calibration` has ten bins; a value that does not exist is null.
     `bias` is that of `TrueRisk`. `chosen` is what a tuned method settled on, `watched` what was watched after each
-    epoch. `seconds` are those of training, of all that was tried if it was tuned.
+    epoch. `seconds` are those of training, of all that was tried if it was tuned; `threads` are those that it had, and
+    on which its last digits may depend (no older record says it).
     """
 
     metrics: Mapping[str, float]
@@ -186,6 +187,7 @@ class Record(Run):
     chosen: Mapping[str, Any] | None = None
     watched: list[dict[str, float]] | None = None
     seconds: float
+    threads: int | None = None
     peak_memory_mib: float
     versions: Mapping[str, str]
 
