@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tsdr.backbones import Backbone, build_backbone, register_backbone
     from tsdr.backbones.checks import check_backbone
+    from tsdr.backbones.plugins import load_plugin
     from tsdr.comparison import Comparison, compare
     from tsdr.datasets import prepare
     from tsdr.diagnosis.diagnose import diagnose
@@ -30,6 +31,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 _WHERE = {
     "tsdr.backbones": ("Backbone", "build_backbone", "register_backbone"),
     "tsdr.backbones.checks": ("check_backbone",),
+    "tsdr.backbones.plugins": ("load_plugin",),
     "tsdr.comparison": ("Comparison", "compare"),
     "tsdr.datasets": ("prepare",),
     "tsdr.diagnosis.diagnose": ("diagnose",),
@@ -71,6 +73,7 @@ __all__ = [
     "fit",
     "inspect_log",
     "load",
+    "load_plugin",
     "mask_responses",
     "prepare",
     "read_log",

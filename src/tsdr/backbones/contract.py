@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import torch
@@ -17,6 +18,8 @@ from tsdr.sequences import Batch, Sequences
 # Targets are answered in chunks of so many rows (sequences x steps x targets), about what a plain forward of 64
 # sequences of 50 steps has: memory then does not grow with the number of concepts.
 CHUNK_ROWS = 4096
+
+GROUP = "tsdr.backbones"  # of the entry points of other packages: the name of a backbone, and the module that has it
 
 History = TypeVar("History")
 
@@ -289,14 +292,35 @@ def register_backbone(name: str) -> Callable[[type[AnyBackbone]], type[AnyBackbo
 
 
 def backbone_names() -> tuple[str, ...]:
-    """The names of all registered backbones."""
-    return tuple(_REGISTRY)
+    """The names of all backbones that are registered, or that an installed package has."""
+    return tuple(dict.fromkeys((*_REGISTRY, *installed_backbones())))
+
+
+def registered_by(module: str) -> tuple[str, ...]:
+    """The names of the backbones that a module has registered."""
+    return tuple(name for name, known in _REGISTRY.items() if known.__module__ == module)
+
+
+def installed_backbones() -> dict[str, EntryPoint]:
+    """Where packages that are installed beside ours have backbones, by name."""
+    return {offered.name: offered for offered in entry_points(group=GROUP)}
 
 
 def backbone_class(name: str) -> type[AnyBackbone]:
-    """The class that is registered by a name."""
+    """The class that is registered by a name; one of another package is imported when it is first asked for."""
     if name not in _REGISTRY:
-        raise InputError(f"there is no backbone {name!r}; choose from {', '.join(_REGISTRY)}")
+        offered = installed_backbones().get(name)
+        if offered is None:
+            raise InputError(
+                f"there is no backbone {name!r}; choose from {', '.join(backbone_names())}, or name the file that "
+                "registers it with --plugin (in Python: tsdr.load_plugin)"
+            )
+        try:
+            offered.load()
+        except Exception as error:
+            raise InputError(f"{offered.value}, which has {name!r}, fails as it is imported: {error}") from error
+        if name not in _REGISTRY:
+            raise InputError(f"{offered.value} is to have the backbone {name!r}, and registers none of that name")
     return _REGISTRY[name]
 
 

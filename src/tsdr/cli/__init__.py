@@ -6,6 +6,7 @@ import typer
 from pydantic import ValidationError
 
 from tsdr.cli import experiments, logs, models, serving
+from tsdr.cli.shared import with_plugins
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.report.progress import complain
 
@@ -16,6 +17,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for part in (logs, models, serving, experiments):
+    for command in part.commands.registered_commands:
+        assert command.callback is not None
+        command.callback = with_plugins(command.callback)
     app.add_typer(part.commands)
 
 

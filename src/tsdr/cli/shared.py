@@ -1,8 +1,10 @@
 """What the commands share: the terminal, and the options that many of them take."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +31,9 @@ ConceptSeparator = Annotated[
     str | None,
     typer.Option(help="What separates several skills in the concept column; together they are one concept."),
 ]
-BackboneName = Annotated[str, typer.Option(help=f"One of {', '.join(BACKBONES)}, counts, hybrid, or one of your own.")]
+BackboneName = Annotated[
+    str, typer.Option(help=f"One of {', '.join(BACKBONES)}, counts, hybrid, or one of your own (--plugin).")
+]
 Size = Annotated[str | None, typer.Option(help="paper or light; the backbone's default if left out.")]
 
 
@@ -83,6 +87,12 @@ Stopping = Annotated[
 ]
 DeviceName = Annotated[Device, typer.Option(help="Where to compute.")]
 Minimum = Annotated[int, typer.Option(min=2, help="Students with fewer answers are left out.")]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin", metavar="FILE.py", help="A Python file that registers a backbone of your own; repeat it for more."
+    ),
+]
 Separator = Annotated[
     str | None,
     typer.Option(help="What separates the columns of a text file, if not a comma (.csv) or a tab."),
@@ -96,6 +106,25 @@ def serving_installed() -> Iterator[None]:
         yield
     except ImportError as error:
         raise extra_missing(f"{error.name} is missing", "serve") from error
+
+
+def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that also takes files which register backbones, and runs them before all else."""
+
+    @wraps(command)
+    def run(plugin: list[Path] | None, **options: Any) -> None:
+        if plugin:
+            from tsdr.backbones.plugins import load_plugin
+
+            for path in plugin:
+                load_plugin(path)
+        command(**options)
+
+    own = signature(command)
+    plugin = Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
+    run.__signature__ = own.replace(parameters=[*own.parameters.values(), plugin])  # type: ignore[attr-defined]
+    run.__annotations__ = {**command.__annotations__, "plugin": Plugins}
+    return run
 
 
 def read(path: Path, columns: list[str] | None, concept_separator: str | None, separator: str | None) -> "Log":

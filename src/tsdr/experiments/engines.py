@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
+from tsdr.backbones.plugins import Plugin, loaded_plugins
 from tsdr.devices import share_threads
 from tsdr.errors import InputError, extra_missing, in_a_sentence
 from tsdr.judging.crossval import OnEpoch, run_fold
@@ -126,7 +127,7 @@ class _Worker:
     def __init__(self, job: Job, workers: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, workers), daemon=True)
+        self.process = context.Process(target=_work, args=(theirs, workers, loaded_plugins()), daemon=True)
         # An interrupt from the keyboard is for the process that starts it; a blocked signal stays so from the first.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -155,9 +156,11 @@ class _Worker:
         self.pipe.close()
 
 
-def _work(pipe: Connection, workers: int) -> None:
+def _work(pipe: Connection, workers: int, plugins: Sequence[Plugin]) -> None:
     """The life of one of so many workers."""
     end_with_parent()
+    for plugin in plugins:
+        plugin.load()
     share_threads(workers)
     with suppress(EOFError, OSError):  # the process that started it is gone
         while True:
@@ -182,7 +185,8 @@ def _reason(error: Exception) -> str:
 class RayCluster:
     """The workers of a Ray cluster; without an address, of one that is started on this machine alone.
 
-    Logs go to the workers through Ray, and records come back the same way: nothing has to be shared but the package.
+    Logs and plugins go to the workers through Ray, and records come back the same way: nothing has to be shared but the
+    package.
     A job has a core, and by Ray's OMP_NUM_THREADS one thread, unless another number is set where the workers are.
     """
 
@@ -202,10 +206,11 @@ class RayCluster:
     def run(self, jobs: Sequence[Job]) -> Iterator[Record | Failure]:
         """Submit all jobs; Ray gives a job whose worker died to another one."""
         ray = self._ray
-        compute = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(run_fold)
+        compute = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_compute)
         logs = {id(job.experiment): job.experiment for job in jobs}
         there = {key: ray.put(experiment) for key, experiment in logs.items()}
-        running = {compute.remote(there[id(job.experiment)], job.fold_run): job for job in jobs}
+        plugins = loaded_plugins()
+        running = {compute.remote(there[id(job.experiment)], job.fold_run, plugins): job for job in jobs}
         try:
             while running:
                 (ended,), _ = ray.wait(list(running))
@@ -222,3 +227,7 @@ class RayCluster:
             ray.shutdown()
 
 
+def _compute(experiment: Experiment, fold_run: FoldRun, plugins: Sequence[Plugin]) -> Record:
+    for plugin in plugins:
+        plugin.load()
+    return run_fold(experiment, fold_run)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tsdr.backbones.contract import backbone_class
+from tsdr.backbones.plugins import origin_of
 from tsdr.debias.building import new_model
 from tsdr.defaults import BACKBONE, FOLDS, METHOD, MINIMUM, SEED, WINDOW, Extent
 from tsdr.diagnosis.offpolicy import RiskEstimator
@@ -129,8 +130,10 @@ class Trial:
         """What a record says of it, every default spelt out."""
         model = new_model(self.backbone, experiment.sequences, self.options, self.training)
         debias = {} if self.debias in (None, NAIVE_OPTIONS) else {"debias": self.debias.model_dump(mode="json")}
+        origin = origin_of(self.backbone)
         return {
             "backbone": model.options,
+            **({} if origin is None else {"plugin": origin}),
             "training": self.training.settings(),
             **debias,
         }

@@ -1,6 +1,7 @@
 """A trained model on disk: a folder with weights (safetensors) and a description (JSON); nothing in it is executed."""
 
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -11,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
-from tsdr.backbones.contract import AnyBackbone, build_backbone
+from tsdr.backbones.contract import AnyBackbone, backbone_names, build_backbone
+from tsdr.backbones.plugins import origin_of
 from tsdr.defaults import Extent
 from tsdr.errors import InputError, in_a_sentence
 from tsdr.files import replacing
@@ -34,6 +36,7 @@ class _Description(BaseModel):
     training: dict[str, Any]
     training_answers: list[NonNegativeInt] | None = None
     versions: dict[str, str]
+    plugin: dict[str, str] | None = None  # the file or the package that has the backbone, where that is not ours
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Bundle:
             training=dict(self.training),
             training_answers=None if self.training_answers is None else list(self.training_answers),
             versions=versions(),
+            plugin=origin_of(self.backbone),
         )
         with replacing(folder / DESCRIPTION) as temporary:
             temporary.write_text(description.model_dump_json(indent=1), encoding="utf-8")
@@ -117,6 +121,7 @@ def read_bundle(folder: str | Path) -> Bundle:
         )
     if {"name", "n_concepts", "n_questions"} & set(description.options):
         raise InputError(f"{folder}: its options are not those of a backbone")
+    _check_plugin(folder, description)
     model = build_backbone(
         description.backbone,
         n_concepts=len(description.concepts),
@@ -137,6 +142,24 @@ def read_bundle(folder: str | Path) -> Bundle:
         found,
         None if answers is None else tuple(answers),
     )
+
+
+def _check_plugin(folder: Path, description: _Description) -> None:
+    """Say what to load or to install for a backbone that is not known; what a bundle says of it is not run."""
+    name, needed = description.backbone, description.plugin
+    if needed is None:
+        return
+    if name not in backbone_names():
+        what = (
+            f"the plugin {needed.get('file')!r}: if you trust it, name it with --plugin (in Python: tsdr.load_plugin)"
+            if "file" in needed
+            else f"the package {needed.get('package')!r} {needed.get('version')}: if you trust it, install it"
+        )
+        raise InputError(f"{folder}: its backbone {name!r} comes from {what}")
+    if needed != origin_of(name):
+        warnings.warn(
+            f"{folder}: its backbone {name!r} is not what it was when the model was trained; audit it", stacklevel=3
+        )
 
 
 def versions() -> dict[str, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
+from tsdr.backbones.plugins import load_plugin, loaded_plugins
 from tsdr.errors import InputError
 from tsdr.models.model import load
 from tsdr.processes import end_with_parent
@@ -35,6 +36,7 @@ class Settings:
     host: str
     port: int
     workers: int
+    plugins: list[str]
 
 
 def check(bundle: Path, store: str) -> None:
@@ -45,7 +47,8 @@ def check(bundle: Path, store: str) -> None:
 
 def serve(bundle: Path, store: str, host: str, port: int, workers: int) -> None:
     """Serve until stopped. The token, if there is to be one, is in the environment: arguments can be seen by all."""
-    settings = Settings(str(bundle.resolve()), store, host, port, workers)
+    plugins = [str(plugin.path) for plugin in loaded_plugins()]
+    settings = Settings(str(bundle.resolve()), store, host, port, workers, plugins)
     os.environ[_SETTINGS] = json.dumps(asdict(settings))
     with tempfile.TemporaryDirectory(prefix="tsdr-metrics-") as counts:
         if workers > 1:
@@ -66,6 +69,8 @@ def serve(bundle: Path, store: str, host: str, port: int, workers: int) -> None:
 def process() -> FastAPI:
     """The application of one process, by the settings in the environment."""
     settings = Settings(**json.loads(os.environ[_SETTINGS]))
+    for plugin in settings.plugins:
+        load_plugin(plugin)
     # A thread that has its turn to write must not wait for 5 ms, as is usual, whenever another one computes.
     sys.setswitchinterval(SWITCH_SECONDS)
     if settings.workers > 1:
