@@ -3,6 +3,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from tsdr import Batch, fit, load, read_log, register_backbone, simulate
 from tsdr.backbones.dkt import DKT
 from tsdr.cli import main
+from tsdr.files import alone
 from tsdr.report.progress import TrainingProgress
 from tsdr.serving.store import Store
 from tsdr.training.epoch import Epoch
@@ -141,8 +143,16 @@ def test_an_interrupted_fit_is_resumed_to_the_same_model(
     assert not (tmp_path / "stopped").exists()
     resumed = tsdr(*arguments, tmp_path / "stopped", "--resume")
     assert resumed.out.split(": ")[-1] == whole.out.split(": ")[-1]
-    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "stopped")]
-    assert weights[0] == weights[1]
+    digests = [load(tmp_path / name).bundle.digest for name in ("whole", "stopped")]
+    assert digests[0] == digests[1] is not None
+
+
+def test_a_second_fit_into_a_folder_is_refused(simulated: Path, tmp_path: Path, tsdr: Callable[..., Run]) -> None:
+    with alone(tmp_path / ".model.fitting", ""):
+        second = tsdr("fit", simulated, "--out", tmp_path / "model")
+    assert second.code == 2
+    assert "is being fitted by another command" in second.err
+    assert not list(tmp_path.iterdir())
 
 
 def test_evaluate_writes_a_record_a_fold_and_shows_baselines(
@@ -358,7 +368,8 @@ def test_a_bundle_with_an_odd_diagnosis_is_not_served(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(bundle, tmp_path / "odd")
-    (tmp_path / "odd" / "diagnosis.json").write_text('{"verdict": {"headline": "<script>alert(1)</script>"}}')
+    odd = replace(load(bundle).bundle, diagnosis={"verdict": {"headline": "<script>alert(1)</script>"}})
+    odd.write_diagnosis(tmp_path / "odd")
     run = tsdr("serve", tmp_path / "odd")
     assert run.code == 2
     assert "diagnosis cannot be read" in run.err

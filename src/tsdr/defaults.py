@@ -11,5 +11,6 @@ COMPARED = ("naive", METHOD)
 # How many of a student's answers are in view, in the paper and, unless they read whole histories, for models that are
 # trained to be used; and how many a student must have.
 WINDOW, LONG_WINDOW, MINIMUM = 50, 200, 5
+WIDEST_WINDOW = 100_000
 FOLDS, VALIDATION = 5, 0.1  # the latter of the students that are not tested
 SEED = 42

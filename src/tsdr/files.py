@@ -1,9 +1,11 @@
 """Writing files so that an interrupted run leaves the old file or the new one, never half of one."""
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from tsdr.errors import InputError
 
@@ -30,3 +32,30 @@ def sweep(folder: Path) -> None:
         process = left.name.removesuffix(_PART).rpartition(".")[2]
         if process.isdigit() and not Path(f"/proc/{process}").exists():
             left.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(lock: Path, taken: str) -> Iterator[None]:
+    """Hold a lock, which ends with the process at the latest; say what is `taken` where another one holds it."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with _held(lock, taken):
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def _held(lock: Path, taken: str) -> IO[str]:
+    """The lock file, locked, and the one that is there: who held it before removes it at the end."""
+    while True:
+        file = lock.open("w")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
+                return file
+        except BlockingIOError as error:
+            file.close()
+            raise InputError(taken) from error
+        except FileNotFoundError:
+            pass
+        file.close()

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tsdr.defaults import MINIMUM, WINDOW, Extent
+from tsdr.defaults import MINIMUM, WIDEST_WINDOW, WINDOW, Extent
 from tsdr.errors import InputError
 from tsdr.log import Log, Unknown, Vocabulary
 
@@ -244,6 +244,8 @@ class Sequences:
         counted = scored or ("all" if window == "all" else window - 1)
         if window != "all" and window < 2:
             raise InputError(f"a window has an answer to read and one to foretell: at least 2 answers, not {window}")
+        if window != "all" and window > WIDEST_WINDOW:
+            raise InputError(f"a window of {window:,} answers is wider than {WIDEST_WINDOW:,}; give fewer, or all")
         if (counted != "all" and counted < 1) or minimum < 1:
             raise InputError(f"scored and minimum are at least 1, not {counted} and {minimum}")
         vocabulary = vocabulary or Vocabulary.fit(log)

@@ -1,3 +1,4 @@
+import io
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tsdr.debias.building import new_model
 from tsdr.debias.objective import JointObjective
 from tsdr.methods import NAIVE_OPTIONS
 from tsdr.metrics import auc, auc_error, log_loss
+from tsdr.training.checkpoint import read_checkpoint, write_checkpoint
 from tsdr.training.epoch import Epoch
 from tsdr.training.options import TrainingOptions
 from tsdr.training.trainer import fit
@@ -153,16 +155,30 @@ def test_a_checkpoint_of_another_run_is_refused(sequences: Sequences, tmp_path: 
         train(sequences, TrainingOptions(max_epochs=1, device="cpu"), checkpoint=checkpoint, resume=True)
 
 
+@pytest.mark.parametrize("count", [0, 1, 40, 2000])
+def test_an_altered_checkpoint_is_refused_and_never_gone_on_from(tmp_path: Path, count: int) -> None:
+    path, weights = tmp_path / "run.checkpoint", torch.rand(1000)
+    write_checkpoint(path, "this run", {"weights": weights, "epochs": [{"loss": 0.5}]})
+    assert torch.equal(read_checkpoint(path, "this run")["weights"], weights)
+    whole = path.read_bytes()
+    for at in range(0, len(whole) - count, len(whole) // 23):
+        noise = bytes(255 - byte for byte in whole[at : at + count])
+        path.write_bytes(whole[:at] + noise + whole[at + count :] if count else whole[:at])
+        with pytest.raises(InputError, match=r"altered, damaged.*; remove it and start anew"):
+            read_checkpoint(path, "this run")
+
+
 def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(sequences: Sequences, tmp_path: Path) -> None:
     checkpoint, options = tmp_path / "run.checkpoint", TrainingOptions(max_epochs=1, device="cpu")
     train(sequences, options, checkpoint=checkpoint)
-    written = torch.load(checkpoint, weights_only=True)
+    run = torch.load(io.BytesIO(checkpoint.read_bytes()[32:]), weights_only=True)["run"]  # after the digest
+    written = read_checkpoint(checkpoint, run)
     for part in ("models", "optimisers"):
         renamed = {
             **written["learner"],
             part: {f"old {name}": state for name, state in written["learner"][part].items()},
         }
-        torch.save({**written, "learner": renamed}, checkpoint)
+        write_checkpoint(checkpoint, run, {**written, "learner": renamed})
         with pytest.raises(InputError, match="another version wrote it; remove it"):
             train(sequences, options, checkpoint=checkpoint, resume=True)
 

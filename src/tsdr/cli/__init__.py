@@ -1,6 +1,7 @@
 """The command line: `tsdr COMMAND`."""
 
 import sys
+import warnings
 
 import typer
 from pydantic import ValidationError
@@ -25,6 +26,7 @@ for part in (logs, models, serving, experiments):
 
 def main() -> None:
     """Run the command line; input that is refused ends in one sentence and exit code 2."""
+    warnings.showwarning = lambda message, *where: complain("warning:", str(message))
     try:
         app()
     except InputError as error:

@@ -84,6 +84,7 @@ def fit_command(
     separator: Separator = None,
 ) -> None:
     """Train a model on all students but the validation share, and write it as a bundle."""
+    from tsdr.files import alone
     from tsdr.fitting import fit
     from tsdr.models.bundle import check_target
     from tsdr.report.terminal import show_use
@@ -92,7 +93,11 @@ def fit_command(
     check_target(out)
     training = TrainingOptions(seed=seed, device=device, stop_by=stop_by)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
-    with TrainingProgress(training, console) as progress, resumable("The same command with --resume"):
+    with (
+        alone(out.with_name(f".{out.name}.fitting"), f"{out}: is being fitted by another command; let it end"),
+        TrainingProgress(training, console) as progress,
+        resumable("The same command with --resume"),
+    ):
         model = fit(
             read(log, column, concept_separator, separator),
             backbone=backbone,
@@ -108,7 +113,7 @@ def fit_command(
             resume=resume,
             on_epoch=progress.epoch,
         )
-    model.save(out)
+        model.save(out)
     checkpoint.unlink(missing_ok=True)
     about = model.training
     show_use(about["account"], minimum, console)

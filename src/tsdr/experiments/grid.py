@@ -1,13 +1,9 @@
 """A grid of runs: what has a record is not run again, and every record is written as its run ends."""
 
-import fcntl
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 
-from tsdr.errors import InputError
 from tsdr.experiments.engines import Engine, Failure, Job
-from tsdr.files import sweep
+from tsdr.files import alone, sweep
 from tsdr.records.folder import RecordFolder
 from tsdr.records.run import Record
 
@@ -31,7 +27,8 @@ def run_grid(
     their checkpoints, to the same numbers.
     """
     failures = []
-    with _alone_in(records.folder):
+    taken = f"{records.folder}: another command is running in this folder; wait for it or choose another folder"
+    with alone(records.folder / LOCK, taken):  # two that write checkpoints of the same run would spoil them
         for folder in (records.folder, records.checkpoints):
             sweep(folder)
         missing = [job for job in jobs if records.find(job.run) is None]
@@ -43,17 +40,3 @@ def run_grid(
             on_end(came)
         found = [records.find(job.run) for job in jobs]
     return [record for record in found if record is not None], failures
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Hold the folder: two commands that write checkpoints of the same run would spoil them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(
-                f"{folder}: another command is running in this folder; wait for it or choose another folder"
-            ) from error
-        yield

@@ -174,7 +174,7 @@ class Pages:
         from tsdr.report.diagnosis import diagnosis_page  # draws charts, which takes long to import
 
         with self._lock:  # the charts are drawn by one thread at a time
-            return diagnosis_page(self._diagnosis, "the log behind the model", "diagnosis.json of the bundle")
+            return diagnosis_page(self._diagnosis, "the log behind the model", "the diagnosis in the bundle")
 
     @cached_property
     def _direction(self) -> Direction:

@@ -4,15 +4,14 @@ import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from tsdr.devices import device_of
 from tsdr.errors import InputError, in_a_sentence
-from tsdr.files import replacing
 from tsdr.sequences import Sequences
+from tsdr.training.checkpoint import read_checkpoint, write_checkpoint
 from tsdr.training.epoch import Epoch
 from tsdr.training.learner import Learner
 from tsdr.training.memory import keep_freed_memory
@@ -44,12 +43,7 @@ def fit(
     epochs: list[Epoch] = []
     run = _fingerprint(learner, train, validation, options)
     if resume and checkpoint is not None and checkpoint.exists():
-        saved = _read_checkpoint(checkpoint, run)
-        _go_on(learner, saved, checkpoint)
-        stopping.load_state(saved["stopping"])
-        generator.set_state(saved["shuffle"])
-        _set_random_state(saved["random"])
-        epochs = [Epoch(**epoch) for epoch in saved["epochs"]]
+        epochs = _go_on(checkpoint, run, learner, stopping, generator)
     else:
         shuffle = torch.Generator().manual_seed(options.seed)
         for first in learner.warm_up():
@@ -68,18 +62,14 @@ def fit(
         best = stopping.best_value, stopping.best_epoch
         epochs.append(Epoch(len(epochs) + 1, loss, learner.score_name, score, *best, seconds, watch()))
         if checkpoint is not None:
-            with replacing(checkpoint) as temporary:
-                torch.save(
-                    {
-                        "run": run,
-                        "learner": learner.state(),
-                        "stopping": stopping.state(),
-                        "shuffle": generator.get_state(),
-                        "random": _random_state(),
-                        "epochs": [vars(epoch) for epoch in epochs],
-                    },
-                    temporary,
-                )
+            state = {
+                "learner": learner.state(),
+                "stopping": stopping.state(),
+                "shuffle": generator.get_state(),
+                "random": _random_state(),
+                "epochs": [vars(epoch) for epoch in epochs],
+            }
+            write_checkpoint(checkpoint, run, state)
         on_epoch(epochs[-1])
     learner.model.load_state_dict(stopping.best_weights)
     learner.model.eval()
@@ -122,23 +112,16 @@ def _fingerprint(learner: Learner, train: Sequences, validation: Sequences, opti
     return hashlib.sha256("\n".join(content).encode()).hexdigest()
 
 
-def _read_checkpoint(path: Path, run: str) -> dict[str, Any]:
-    try:
-        saved: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
-        other = saved["run"] != run
-    except Exception as error:
-        raise InputError(
-            f"{path}: is not a checkpoint that can be read ({in_a_sentence(error)}); remove it and start anew"
-        ) from error
-    if other:
-        raise InputError(f"{path}: belongs to a run with other data or options; remove it, or resume with those")
-    return saved
-
-
-def _go_on(learner: Learner, saved: dict[str, Any], path: Path) -> None:
+def _go_on(path: Path, run: str, learner: Learner, stopping: EarlyStopping, generator: torch.Generator) -> list[Epoch]:
+    """Put everything where the checkpoint of the run has it; the epochs that went before."""
+    saved = read_checkpoint(path, run)
     try:
         learner.load_state(saved["learner"])
-    except (KeyError, RuntimeError, ValueError) as error:
+        stopping.load_state(saved["stopping"])
+        generator.set_state(saved["shuffle"])
+        _set_random_state(saved["random"])
+        return [Epoch(**epoch) for epoch in saved["epochs"]]
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(
             f"{path}: does not fit the models that are trained now ({in_a_sentence(error)}), so another version wrote "
             "it; remove it and start anew"
