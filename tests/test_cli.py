@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from torch import Tensor
 
-from tsdr import Batch, fit, load, read_log, register_backbone, simulate
+from tsdr import Batch, Log, fit, load, read_log, register_backbone, simulate
 from tsdr.backbones.dkt import DKT
 from tsdr.cli import main
 from tsdr.files import alone
@@ -317,6 +317,18 @@ def test_predict_and_mastery_write_tables(
     assert written.columns[3:] == ["answers", "skips", "training_answers", "little_evidence"]
     run = tsdr("mastery", bundle, simulated, "--student", log.students[3])
     assert f"student {log.students[3]}" in run.out
+
+
+def test_a_model_that_learned_without_skips_says_once_that_it_ignores_them(
+    simulated: Path, bundle: Path, tmp_path: Path, tsdr: Callable[..., Run]
+) -> None:
+    answers = read_log(simulated)
+    offers = answers.frame.with_columns(skipped=pl.int_range(pl.len()) % 5 == 0)
+    Log(offers.with_columns(correct=pl.when(~pl.col("skipped")).then("correct"))).write(tmp_path / "offers.parquet")
+    run = tsdr("predict", bundle, tmp_path / "offers.parquet", "--out", tmp_path / "predictions.parquet")
+    assert run.code == 0, run.err
+    assert run.err.split("\n") == ["warning: the model was trained without skipped offers, and ignores them", ""]
+    assert pl.read_parquet(tmp_path / "predictions.parquet").height == len(answers) - (len(answers) + 4) // 5
 
 
 def test_explain_says_what_a_model_of_counts_has_found_out(
