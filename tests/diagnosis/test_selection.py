@@ -6,7 +6,7 @@ import torch
 
 import tsdr
 from conftest import random_batch
-from tsdr import Folds, Population, Recommender, Sequences, Vocabulary
+from tsdr import Batch, Folds, Population, Recommender, Sequences, Vocabulary
 from tsdr.diagnosis.selection import (
     PRIORS,
     CalibrationCount,
@@ -17,33 +17,46 @@ from tsdr.diagnosis.selection import (
     marginal_frequency,
     marginal_log_loss,
 )
+from tsdr.sequences import SKIPPED
+
+
+@pytest.fixture(params=[False, True], ids=["answers", "skips"])
+def skips(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
 
 
 @pytest.fixture
-def model() -> SelectionModel:
+def model(skips: bool) -> SelectionModel:
     torch.manual_seed(0)
-    model = SelectionModel(torch.full((11,), 1 / 11)).eval()
+    model = SelectionModel(torch.full((11,), 1 / 11), skips=skips).eval()
     for parameter in model.parameters():  # it starts from the marginal: make every part of it speak
         torch.nn.init.normal_(parameter, std=0.5)
     return model
 
 
-def test_the_chances_of_a_step_come_from_the_interactions_before_it(model: SelectionModel) -> None:
-    batch = random_batch()
+def told(skips: bool, concepts: int = 11) -> Batch:
+    """Random interactions, some of which are offers that were skipped; every step but the first is scored."""
+    batch = random_batch(concepts=concepts)
+    skipped = torch.rand(batch.mask.shape, generator=torch.Generator().manual_seed(1)) < 0.4 * skips
+    return replace(batch, response=batch.response.masked_fill(skipped, SKIPPED))
+
+
+def test_the_chances_of_a_step_come_from_the_interactions_before_it(model: SelectionModel, skips: bool) -> None:
+    batch = told(skips)
     steps = batch.mask.shape[1]
     first = model(batch)[: steps - 1]  # of the first student, who has an interaction at every step
     assert torch.allclose(first.exp().sum(1), torch.ones(steps - 1))
     for step in range(steps):
-        concept, correct = batch.concept.clone(), batch.correct.clone()
-        concept[0, step] = (concept[0, step] + 1) % 11
-        correct[0, step] = 1 - correct[0, step]
-        moved = (model(replace(batch, concept=concept, correct=correct))[: steps - 1] != first).any(1)
-        assert not moved[:step].any(), "rows 1 to `step` must not see interaction `step`"
-        assert moved[step:].all()
+        for changed, kinds in (("concept", 11), ("response", model.responses)):
+            other = getattr(batch, changed).clone()
+            other[0, step] = (other[0, step] + 1) % kinds
+            moved = (model(replace(batch, **{changed: other}))[: steps - 1] != first).any(1)
+            assert not moved[:step].any(), "rows 1 to `step` must not see interaction `step`"
+            assert moved[step:].all()
 
 
-def test_a_concepts_own_record_is_what_a_loop_finds(model: SelectionModel) -> None:
-    batch = random_batch(concepts=3)
+def test_a_concepts_own_record_is_what_a_loop_finds(model: SelectionModel, skips: bool) -> None:
+    batch = told(skips, concepts=3)
     torch.nn.init.zeros_(model.output.weight)
     found = model(batch)
     logits = []
@@ -53,9 +66,9 @@ def test_a_concepts_own_record_is_what_a_loop_finds(model: SelectionModel) -> No
             for concept in range(11):
                 met = [s for s in range(step) if batch.concept[row, s] == concept]
                 if met:
-                    right = sum(int(batch.correct[row, s]) for s in met)
-                    last = int(batch.correct[row, met[-1]])
-                    of_step[concept] += model.counts[right, len(met) - right] + model.since[step - met[-1], last]
+                    responses = [int(batch.response[row, s]) for s in met]
+                    record = model.counts[responses.count(1), responses.count(0)]
+                    of_step[concept] += record + model.since[step - met[-1], responses[-1]]
             logits.append(of_step.log_softmax(0))
     assert torch.allclose(found, torch.stack(logits), atol=1e-5)
 
