@@ -22,6 +22,7 @@ from tsdr.report.results.names import log_name
 MODELS = (BACKBONE, COUNTS, *BACKBONES)
 LOGS, SELECTED = ("assist17", "algebra05"), "simulated-gamma0.8"
 ALL = (*LOGS, SELECTED)
+FEWEST = 2  # runs: what one fold came to cannot be held against the mean of others
 
 
 def main() -> None:
@@ -63,7 +64,8 @@ def _in_view(runs: Sequence[Record], longest: bool) -> list[Record]:
     """Those in the paper's view, or those with the most in view, if that is more."""
     views = {run.options["window"] for run in runs} - {WINDOW}
     view = max(views, key=lambda extent: math.inf if extent == "all" else extent, default=None) if longest else WINDOW
-    return _stopped_alike([run for run in runs if run.options["window"] == view])
+    found = _stopped_alike([run for run in runs if run.options["window"] == view])
+    return found if len(found) >= FEWEST else []
 
 
 def _stopped_alike(runs: Sequence[Record]) -> list[Record]:

@@ -19,9 +19,9 @@ from tsdr.records.run import LIMIT, LIMIT_WITH_SKIPS, LogName, Record
 from tsdr.report.results.names import log_name, seeds_by_folds
 
 MODELS = (*BACKBONES, BACKBONE, COUNTS)
-HEADER = (
-    "| log | in view | model | method | skips ignored | skips read | change | best possible, ignored | read | runs |\n"
-    "|---|---|---|---|---|---|---|---|---|---|\n"
+COLUMNS = (
+    *("log", "in view", "model", "method", "measure", "skips ignored", "skips read", "change"),
+    *("best possible, ignored", "read", "runs"),
 )
 METHODS = (NAIVE, TSDR)
 Key = tuple[str, Extent, str, Method]  # log, window, model, method
@@ -41,7 +41,8 @@ def table(records: Sequence[Record]) -> str:
             key = record.dataset, record.options["window"], record.backbone, record.method
             (read if record.skips_read else ignored)[key].append(by_answers(record))
     trained = [key for key in read if key[2] in MODELS and key[3] in METHODS]
-    return HEADER + "".join(_row(key, read, ignored) for key in sorted(trained, key=_place) if key in ignored)
+    rows = [_row(key, read, ignored) for key in sorted(trained, key=_place) if key in ignored]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (COLUMNS, ["---"] * len(COLUMNS), *rows))
 
 
 def _place(key: Key) -> tuple[object, ...]:
@@ -50,17 +51,17 @@ def _place(key: Key) -> tuple[object, ...]:
     return not log.is_simulated, log.log, log.gamma, str(window), MODELS.index(backbone), METHODS.index(method)
 
 
-def _row(key: Key, read: Mapping[Key, list[Record]], ignored: Mapping[Key, list[Record]]) -> str:
+def _row(key: Key, read: Mapping[Key, list[Record]], ignored: Mapping[Key, list[Record]]) -> list[str]:
     dataset, window, backbone, method = key
     before, after = on_common_folds([ignored[key], read[key]])
     values = [before, after]
     for limit in (LIMIT, LIMIT_WITH_SKIPS):
         best = dataset, window, limit, BASELINE
         values.append(on_common_folds([before, ignored.get(best) or read.get(best, [])])[1])
-    errors = ["–" if not runs else f"{mean(runs, 'true_bce'):.4f}" for runs in values]
-    cells = [log_name(LogName.parse(dataset)), str(window), backbone, str(method), *errors[:2]]
-    cells += [changed(change(before, after, "true_bce")), *errors[2:], seeds_by_folds(before)]
-    return f"| {' | '.join(cells)} |\n"
+    metric, measure = ("true_bce", "true BCE") if before and before[0].has_truth else ("auc", "AUC")
+    found = ["–" if not runs else f"{mean(runs, metric):.4f}" for runs in values]
+    about = [log_name(LogName.parse(dataset)), str(window), backbone, str(method), measure]
+    return [*about, *found[:2], changed(change(before, after, metric)), *found[2:], seeds_by_folds(before)]
 
 
 if __name__ == "__main__":
