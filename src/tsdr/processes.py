@@ -6,6 +6,7 @@ import re
 import resource
 import sys
 import threading
+import time
 from pathlib import Path
 
 
@@ -15,7 +16,8 @@ def end_with_parent() -> None:
     assert parent is not None
 
     def watch() -> None:
-        parent.join()
+        while os.getppid() == parent.pid:
+            time.sleep(0.2)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

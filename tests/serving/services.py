@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -37,10 +37,22 @@ class Service:
                 time.sleep(0.05)
         raise AssertionError("the service does not answer")
 
+    @property
+    def pid(self) -> int:
+        """Its first process, whose group all of them are."""
+        assert self._process is not None
+        return self._process.pid
+
+    def code(self) -> int | None:
+        """With what it has ended, if it has."""
+        assert self._process is not None
+        return self._process.poll()
+
     def kill(self) -> None:
         """kill -9, without a chance to say goodbye."""
         assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def kill_parent(self) -> None:

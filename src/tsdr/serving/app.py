@@ -57,14 +57,21 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(model: Model, store: Store, *, token: str | None = None, hosts: Iterable[str] | None = None) -> FastAPI:
-    """The service of a model and a store.
+def create_app(
+    model: Model,
+    store: Store,
+    *,
+    token: str | None = None,
+    hosts: Iterable[str] | None = None,
+    measures: Measures | None = None,
+) -> FastAPI:
+    """The service of a model and a store, which counts in `measures` of its own unless some are given.
 
     With a token, every request but `/health` must bring it. With `hosts`, requests under another host name are refused:
     a page of another site could otherwise reach a service on the visitor's own machine by a name that it controls.
     """
     secret = Token(token)
-    students, measures, turns = Students(model, store), Measures(), Turns(WRITERS)
+    students, measures, turns = Students(model, store), measures or Measures(), Turns(WRITERS)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:

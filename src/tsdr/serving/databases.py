@@ -36,7 +36,7 @@ class Patience(NamedTuple):
 
 
 COMMAND = Patience(30.0, None)  # whoever calls it can wait
-SERVICE = Patience(2.0, 2.5)  # whoever asks is told within five seconds, what comes before and after included
+SERVICE = Patience(1.5, 2.5)  # whoever asks is told within five seconds, what comes before and after included
 
 
 class StoreError(InputError):

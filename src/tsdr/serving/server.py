@@ -2,28 +2,36 @@
 
 import gc
 import ipaddress
-import json
+import mmap
 import os
+import socket
 import sys
-import tempfile
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import connection
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
-from tsdr.backbones.plugins import load_plugin, loaded_plugins
 from tsdr.errors import InputError
 from tsdr.models.model import load
-from tsdr.processes import end_with_parent
 from tsdr.serving.app import create_app
-from tsdr.serving.measures import SHARED
+from tsdr.serving.connections import Connection
+from tsdr.serving.measures import SHARED_BYTES, Measures
 from tsdr.serving.page import diagnosis_of
 from tsdr.serving.store import Store
+from tsdr.serving.students import on_one_core
+from tsdr.serving.token import Token
+from tsdr.serving.workers import BEAT_SECONDS, Workers
 
 TOKEN = "TSDR_TOKEN"
-_SETTINGS = "TSDR_SERVE"
 SWITCH_SECONDS = 0.0005
+RETRY_SECONDS = 0.5
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -34,54 +42,78 @@ class Settings:
     bundle: str
     store: str
     host: str
-    port: int
-    workers: int
-    plugins: list[str]
 
 
 def check(bundle: Path, store: str) -> None:
-    """Refuse a bundle or a store that cannot be used, before any process is started with it."""
+    """Refuse a bundle, a store or a token that cannot be used, before any process is started with it."""
+    on_one_core()  # processes that are forked from one with threads would wait for them
+    Token(os.environ.get(TOKEN))
     diagnosis_of(load(bundle))
     Store(store).close()
 
 
 def serve(bundle: Path, store: str, host: str, port: int, workers: int) -> None:
     """Serve until stopped. The token, if there is to be one, is in the environment: arguments can be seen by all."""
-    plugins = [str(plugin.path) for plugin in loaded_plugins()]
-    settings = Settings(str(bundle.resolve()), store, host, port, workers, plugins)
-    os.environ[_SETTINGS] = json.dumps(asdict(settings))
-    with tempfile.TemporaryDirectory(prefix="tsdr-metrics-") as counts:
-        if workers > 1:
-            os.environ[SHARED] = counts
-        uvicorn.run(
-            "tsdr.serving.server:process",
-            factory=True,
-            host=host,
-            port=port,
-            workers=workers,
-            log_level="warning",
-            access_log=False,  # paths name students
-            server_header=False,
-            timeout_worker_healthcheck=60,  # a process that is loading torch does not answer
-        )
+    settings = Settings(str(bundle.resolve()), store, host)
+    with _listen(host, port) as listening:
+        if workers == 1:
+            with suppress(KeyboardInterrupt):
+                uvicorn.Server(_config(application(settings, Measures()))).run([listening])
+            return
+        memories = [mmap.mmap(-1, SHARED_BYTES) for _ in range(workers)]
+        Workers(workers, partial(work, settings, listening, memories)).run()
 
 
-def process() -> FastAPI:
-    """The application of one process, by the settings in the environment."""
-    settings = Settings(**json.loads(os.environ[_SETTINGS]))
-    for plugin in settings.plugins:
-        load_plugin(plugin)
+def application(settings: Settings, measures: Measures) -> FastAPI:
+    """The application of one process."""
     # A thread that has its turn to write must not wait for 5 ms, as is usual, whenever another one computes.
     sys.setswitchinterval(SWITCH_SECONDS)
-    if settings.workers > 1:
-        end_with_parent()
     token = os.environ.get(TOKEN) or None
     hosts = None if token or not is_loopback(settings.host) else {settings.host, *_LOOPBACK}
-    app = create_app(load(settings.bundle), Store.served(settings.store), token=token, hosts=hosts)
+    model, store = load(settings.bundle), Store.served(settings.store)
+    app = create_app(model, store, token=token, hosts=hosts, measures=measures)
     # What was loaded stays: to look through it for garbage again and again would hold up requests.
     gc.collect()
     gc.freeze()
     return app
+
+
+def work(
+    settings: Settings, listening: socket.socket, memories: Sequence[Any], place: int, telling: connection.Connection
+) -> None:
+    """Be one of several processes, as soon as the bundle can be read."""
+    app = None
+    while app is None:
+        try:
+            app = application(settings, Measures(memories, place))
+        except (InputError, OSError) as error:
+            telling.send(str(error))
+            time.sleep(RETRY_SECONDS)
+
+    async def beat() -> None:
+        telling.send(True)
+
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(_config(app, callback_notify=beat, timeout_notify=BEAT_SECONDS)).run([listening])
+
+
+def _config(app: FastAPI, **more: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        log_level="warning",
+        access_log=False,  # paths name students
+        server_header=False,
+        **more,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise InputError(f"--host {host} --port {port}: cannot be listened on ({error.strerror})") from error
 
 
 def is_loopback(host: str) -> bool:

@@ -6,6 +6,7 @@ from starlette.requests import Request
 
 from tsdr.errors import InputError
 
+LONGEST = 1000
 SIGNED_IN = "tsdr_token"  # the cookie of a browser that has brought it
 
 
@@ -13,8 +14,10 @@ class Token:
     """A token that requests must bring; nothing is asked for where there is none."""
 
     def __init__(self, secret: str | None) -> None:
-        if secret and not secret.isascii():
-            raise InputError("a token has ASCII characters only: others cannot be sent in a header")
+        if secret and not (secret.isascii() and secret.isprintable() and secret == secret.strip()):
+            raise InputError("a token has printable ASCII characters only, no space at either end: so headers are sent")
+        if secret and len(secret) > LONGEST:
+            raise InputError(f"a token has at most {LONGEST:,} characters; this one has {len(secret):,}")
         self._secret = secret or None
 
     @property
