@@ -3,7 +3,9 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,8 @@ from tsdr.experiments.logs import Simulated
 from tsdr.judging.experiment import plan_folds
 from tsdr.records.folder import RecordFolder
 from tsdr.records.run import Record
-from tsdr.serving import server
+from tsdr.serving.students import on_one_core
+from tsdr.serving.workers import Workers
 from tsdr.training.options import TrainingOptions
 
 SOURCE = """
@@ -220,14 +223,14 @@ def test_workers_know_plugins_and_the_number_of_threads_that_is_set(
 def test_a_process_of_a_service_knows_plugins(
     tmp_path: Path, forget: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = plugin(tmp_path)
-    tsdr.load_plugin(path)
+    tsdr.load_plugin(plugin(tmp_path))
     made = bundle(tmp_path / "bundle", "mine")
-    monkeypatch.setattr("uvicorn.run", lambda *arguments, **options: None)
-    monkeypatch.setenv("TSDR_SERVE", "")  # what is set there is forgotten afterwards
-    server.serve(made, f"sqlite:///{tmp_path / 'students.db'}", "127.0.0.1", 8000, 1)
-    forget()
-    monkeypatch.setattr("gc.freeze", lambda: None)
-    monkeypatch.setattr("sys.setswitchinterval", lambda seconds: None)
-    assert server.process().title
-    assert "mine" in contract._REGISTRY
+    monkeypatch.setattr("tsdr.serving.workers.GIVE_UP_SECONDS", 0.0)
+
+    def work(place: int, telling: Connection) -> None:
+        on_one_core()
+        telling.send(f"it reads {tsdr.load(made).bundle.backbone}")
+        time.sleep(60)
+
+    with pytest.raises(InputError, match=r"\(it reads mine\)"):
+        Workers(1, work).run()

@@ -49,9 +49,8 @@ class Workers:
 
     def run(self) -> None:
         """Keep them at work until a signal says that it is enough; `InputError` if none can begin."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._end)
-        signal.signal(signal.SIGHUP, self._pass_on)
+        handlers = {signal.SIGINT: self._end, signal.SIGTERM: self._end, signal.SIGHUP: self._pass_on}
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         self._workers = [self._start(place) for place in range(self._number)]
         try:
             while not self._ending:
@@ -60,6 +59,8 @@ class Workers:
                 self._look()
         finally:
             self._stop()
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _look(self) -> None:
         now = time.monotonic()
