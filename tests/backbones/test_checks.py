@@ -1,19 +1,23 @@
 """The audit passes what is causal, and catches what is not."""
 
+import io
 from dataclasses import replace
 
 import pytest
 import torch
+from rich.console import Console
 from torch import Tensor, nn
 
 import tsdr
 from tsdr import Batch, build_backbone, check_backbone
 from tsdr.backbones.attention import AttentionHistory, View
+from tsdr.backbones.checks import Audit
 from tsdr.backbones.dkt import DKT
 from tsdr.backbones.recurrent import States
 from tsdr.backbones.simplekt import SimpleKT
 from tsdr.debias.objective import JointObjective
 from tsdr.methods import NAIVE_OPTIONS
+from tsdr.report.terminal import show_audit
 from tsdr.training.options import TrainingOptions
 from tsdr.training.trainer import fit
 
@@ -128,6 +132,36 @@ class RetrievesAllForAQuestion(DKT):
         return state if question is None else state + history.hidden.sum()
 
 
+class SummarisesInItsOwnWay(DKT):
+    def __init__(self, n_concepts: int, n_questions: int) -> None:
+        super().__init__(n_concepts, n_questions)
+        self.view = nn.Linear(64, 8)
+
+    def summary(self, history: States) -> Tensor:
+        return self.view(super().summary(history))
+
+
+class SaysWhatSummarises(SummarisesInItsOwnWay):
+    def summary_parameters(self) -> list[nn.Parameter]:
+        return list(self.view.parameters())
+
+
+class SummaryMovesTheModel(DKT):
+    def summary(self, history: States) -> Tensor:
+        return history.hidden[:, :-1]
+
+
+class KeepsAnswersFromLearning(DKT):
+    def summary_parameters(self) -> list[nn.Parameter]:
+        return [self.output.bias]
+
+
+class TakesNoQuestionForOne(DKT):
+    def answer_rows(self, history: States, concept: Tensor, question: Tensor | None, steps: Tensor) -> Tensor:
+        logits = super().answer_rows(history, concept, question, steps)
+        return logits if question is None else logits + 0.1 * question
+
+
 class HasNoPenalty(DKT):
     def penalty(self, batch: Batch) -> Tensor:
         return torch.tensor(float("nan"))
@@ -165,7 +199,36 @@ def test_a_model_that_reads_its_own_answer_is_caught() -> None:
         (ComparesSummaries, "other students do not matter"),
         (RetrievesAllForAQuestion, "given targets see only earlier steps"),
         (HasNoPenalty, "penalty is a number"),
+        (TakesNoQuestionForOne, "question -1 is no question"),
     ],
 )
 def test_other_breaches_of_the_contract_are_caught(model: type[DKT], check: str) -> None:
     assert check in failed(model(7, 19))
+
+
+@pytest.mark.parametrize(
+    ("model", "check", "parameters", "advice"),
+    [
+        (
+            SummarisesInItsOwnWay,
+            "summary_parameters has all that serve the summary",
+            "view.weight, view.bias",
+            "have `summary_parameters` return them",
+        ),
+        (SummaryMovesTheModel, "the summary does not move the model", "interaction.weight, lstm.", "detach"),
+        (KeepsAnswersFromLearning, "summary_parameters serve the summary alone", "output.bias", "leave them out there"),
+    ],
+)
+def test_what_is_wrong_about_a_summary_is_told_with_what_to_do(
+    model: type[DKT], check: str, parameters: str, advice: str
+) -> None:
+    (found,) = (one for one in check_backbone(model(7, 19)).checks if not one.passed)
+    assert found.name == check
+    assert found.where.startswith(parameters)
+    said = io.StringIO()
+    show_audit(Audit((found,)), Console(file=said, width=80))
+    assert advice in said.getvalue()
+
+
+def test_a_summary_may_have_parameters_that_are_told() -> None:
+    assert not failed(SaysWhatSummarises(7, 19))

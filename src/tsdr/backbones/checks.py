@@ -4,7 +4,7 @@ Every check compares what the model says with what it must say, and reports the 
 """
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,7 +12,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from tsdr.backbones.contract import AnyBackbone, backbone_class, build_backbone
-from tsdr.sequences import SKIPPED, Batch
+from tsdr.sequences import SKIPPED, UNKNOWN_QUESTION, Batch
 
 STUDENTS, STEPS = 6, 60
 CHANGES = (0, 1, 2, 5, 11, 23, 41, 53, 58)  # the steps at and after which the log is changed
@@ -21,12 +21,13 @@ ROUNDING = 2e-5  # what float32 may lose between two orders of the same sums, on
 
 @dataclass(frozen=True)
 class Check:
-    """One check: the worst deviation found, where, and how large it may be."""
+    """One check: the worst deviation found, where, how large it may be, and what to do where it is larger."""
 
     name: str
     worst: float
     where: str
     allowed: float
+    advice: str = ""
 
     @property
     def passed(self) -> bool:
@@ -89,10 +90,12 @@ class _Auditor:
             yield self._answer_is_forward()
             yield self._streaming()
             yield self._chunks()
+            yield self._no_question()
             yield self._save_and_load()
             yield self._penalty()
         yield self._same_seed()
         yield self._gradients()
+        yield from self._summary()
 
     def _causality(self, name: str, change: Callable[[int], Batch]) -> Check:
         """Change the batch at and after a step: predictions for the observed targets up to it stay, bit by bit.
@@ -243,6 +246,15 @@ class _Auditor:
         }
         return _worst("all concepts at once are each alone", deviations, ROUNDING)
 
+    def _no_question(self) -> Check:
+        """A question of -1, in what is asked as in the past, is one that is not known."""
+        unknown = torch.full_like(self.batch.question, UNKNOWN_QUESTION)
+        batch = replace(self.batch, question=torch.where(self.batch.response == 0, unknown, self.batch.question))
+        history = self.model.encode(batch)
+        asked = self.model.answer(history, self.targets, unknown[..., None].expand_as(self.targets))
+        deviation = (asked - self.model.answer(history, self.targets)).abs()
+        return _worst("question -1 is no question", {"answer": deviation}, ROUNDING)
+
     def _save_and_load(self) -> Check:
         """Weights that are saved and loaded into another copy give the same answers, bit by bit."""
         other = copy.deepcopy(self.model)
@@ -284,7 +296,45 @@ class _Auditor:
         missed = [
             name for name, parameter in model.named_parameters() if parameter.requires_grad and name not in reached
         ]
-        return Check("gradients reach every parameter", len(missed), ", ".join(missed) or "-", 0.0)
+        advice = "use these parameters, or leave them out: nothing that is learned would move them"
+        return _named("gradients reach every parameter", missed, advice)
+
+    def _summary(self) -> Iterable[Check]:
+        """What the summary is computed from moves for it alone, and those who train it are told all of it.
+
+        A gradient counts that could flow, even where it is nought at this moment.
+        """
+        model = copy.deepcopy(self.model).train()
+        named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+        listed = {id(parameter) for parameter in model.summary_parameters()}
+        history = model.encode(self.batch)
+        answers = model(self.batch).sum() + model.answer(history, self.targets[..., :1]).sum()
+        summarised, answered = (
+            _reaches(said.sum(), [parameter for _, parameter in named])
+            for said in (model.summary(history), answers + model.penalty(self.batch))
+        )
+        found = [
+            (name, by_summary, by_answers, id(parameter) in listed)
+            for (name, parameter), by_summary, by_answers in zip(named, summarised, answered, strict=True)
+        ]
+        yield _named(
+            "the summary does not move the model",
+            [name for name, by_summary, by_answers, _ in found if by_summary and by_answers],
+            "answers are made of these parameters, and the summary sends gradients into them: detach what it takes "
+            "from the history, as in `history.state.detach()`",
+        )
+        yield _named(
+            "summary_parameters has all that serve the summary",
+            [name for name, by_summary, by_answers, told in found if by_summary and not by_answers and not told],
+            "these parameters serve the summary and no answer: have `summary_parameters` return them, or they stay as "
+            "they are at the start",
+        )
+        yield _named(
+            "summary_parameters serve the summary alone",
+            [name for name, _, by_answers, told in found if by_answers and told],
+            "answers are made of these parameters, and what `summary_parameters` returns is not trained for answers: "
+            "leave them out there",
+        )
 
     def _flip(self, steps: slice) -> Batch:
         """Other responses at these steps, as labels and as what a model reads."""
@@ -306,6 +356,19 @@ def _of_events(concept: Tensor, question: Tensor, response: Tensor) -> Batch:
     answered = response != SKIPPED
     batch = Batch.of_answers(concept, question, response * answered, torch.ones_like(answered))
     return replace(batch, response=response, scored=batch.scored & answered)
+
+
+def _reaches(said: Tensor, parameters: Sequence[Tensor]) -> list[bool]:
+    """To which of the parameters a gradient of what is said can flow."""
+    if not said.requires_grad:
+        return [False] * len(parameters)
+    gradients = torch.autograd.grad(said, parameters, retain_graph=True, allow_unused=True)
+    return [gradient is not None for gradient in gradients]
+
+
+def _named(name: str, parameters: Sequence[str], advice: str) -> Check:
+    """A check that parameters should not have failed, with those that did."""
+    return Check(name, len(parameters), ", ".join(parameters) or "-", 0.0, advice)
 
 
 def _worst(name: str, deviations: dict[str, Tensor], allowed: float) -> Check:

@@ -158,7 +158,7 @@ class Backbone(nn.Module, ABC, Generic[History]):
         return Reader(self).logits(batch)
 
     def summary_parameters(self) -> list[nn.Parameter]:
-        """The parameters that serve the summary alone."""
+        """The parameters that serve the summary alone: they learn along with the propensity model, by nothing else."""
         return []
 
 

@@ -193,6 +193,9 @@ def show_audit(audit: "Audit", console: Console) -> None:
         verdict = Text("pass", "green") if check.passed else Text("FAIL", "bold red")
         table.add_row(check.name, f"{check.worst:.2g}", f"{check.allowed:.2g}", check.where, verdict)
     console.print(table)
+    for check in audit.checks:
+        if check.advice and not check.passed:
+            console.print(f"{check.name}: {check.where}. To mend it: {check.advice}.", soft_wrap=True)
 
 
 def show_direction(direction: "Direction", console: Console) -> None:
