@@ -27,7 +27,7 @@ def spanish(folder: Path, students: int = 20, answers: int = 8) -> Path:
 
 def test_the_nine_of_the_paper_have_its_counts_and_the_others_are_there() -> None:
     assert {name for name, source in SOURCES.items() if source.paper} == NAMED
-    assert set(SOURCES) == NAMED | {"assistments09", "statics", "bridge06", "datashop", "xapi", "caliper"}
+    assert set(SOURCES) == NAMED | {"assistments09", "statics", "bridge06", "datashop", "xapi", "caliper", "pykt"}
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import polars as pl
 
-from tsdr.datasets import assistments, caliper, ednet, ptadisc, slepemapy, steps, wcrp, xapi
+from tsdr.datasets import assistments, caliper, ednet, ptadisc, pykt, slepemapy, steps, wcrp, xapi
 from tsdr.datasets.account import Account, Counts
 from tsdr.datasets.interactions import Preparation, Unanswered, finish
 from tsdr.datasets.raw import RawFolder
@@ -17,7 +17,7 @@ from tsdr.log import Log
 
 __all__ = ["SOURCES", "Account", "Counts", "Sample", "Source", "Unanswered", "load", "prepare"]
 
-_MODULES = (wcrp, assistments, slepemapy, steps, ptadisc, ednet, xapi, caliper)
+_MODULES = (wcrp, assistments, slepemapy, steps, ptadisc, ednet, xapi, caliper, pykt)
 SOURCES: dict[str, Source] = {source.name: source for module in _MODULES for source in module.SOURCES}
 Sample = int | Literal["paper", "all"]
 
