@@ -1,4 +1,5 @@
 import json
+import resource
 import shutil
 import subprocess
 import sys
@@ -145,6 +146,35 @@ def test_an_interrupted_fit_is_resumed_to_the_same_model(
     assert resumed.out.split(": ")[-1] == whole.out.split(": ")[-1]
     digests = [load(tmp_path / name).bundle.digest for name in ("whole", "stopped")]
     assert digests[0] == digests[1] is not None
+
+
+WRITING = {
+    "fit": ["fit", "{log}", "--backbone", "counts", "--method", "naive", "--out", "{there}/model"],
+    "compare": ["compare", "{log}", "--backbone", "counts", "--methods", "naive", "--folds", "2", "--out", "{there}"],
+    "predict": ["predict", "{bundle}", "{log}", "--out", "{there}/p.parquet"],
+    "predict as text": ["predict", "{bundle}", "{log}", "--out", "{there}/p.csv"],
+}
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_what_cannot_be_written_is_said_in_a_sentence_and_not_written_in_part(
+    command: str, simulated: Path, bundle: Path, tmp_path: Path, tsdr: Callable[..., Run]
+) -> None:
+    def run(there: Path) -> Run:
+        return tsdr(*(part.format(log=simulated, bundle=bundle, there=there) for part in WRITING[command]))
+
+    least, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, most))  # as on a disk that is full, the system refuses the rest
+    try:
+        full = run(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (least, most))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    nowhere = run(Path("/proc/nowhere"))  # a folder that nobody may write to
+    for refused in (full, nowhere):
+        assert refused.code == 2, refused
+        assert "cannot be written" in refused.err
+        assert len(refused.err.splitlines()) == 1, refused.err
 
 
 def test_a_second_fit_into_a_folder_is_refused(simulated: Path, tmp_path: Path, tsdr: Callable[..., Run]) -> None:

@@ -282,7 +282,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         raise OSError("No space left on device")
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", disk_full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(InputError, match=r"No space left on device.*free some space"):
         Log(table(correct=[1, 1])).write(path)
     assert read_log(path) == log
     assert [file.name for file in tmp_path.iterdir()] == ["log.parquet"]

@@ -1,9 +1,10 @@
 """Writing files so that an interrupted run leaves the old file or the new one, never half of one."""
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -17,13 +18,27 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`, which takes the place of `path` once the block has succeeded."""
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file to write")
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_PART}")
+    with _written(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            os.replace(temporary, path)
+        finally:
+            with suppress(OSError):  # where nothing could be written, there is nothing to remove
+                temporary.unlink()
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Say of what cannot be written where that is, why, and what to do about it."""
     try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+        reason = os.strerror(errno.ENOSPC) if full else error.strerror or str(error)
+        advice = "free some space there, or choose another place" if full else "choose a place that can be written to"
+        raise InputError(f"{path}: cannot be written ({reason}); {advice}") from error
 
 
 def sweep(folder: Path) -> None:
@@ -37,8 +52,10 @@ def sweep(folder: Path) -> None:
 @contextmanager
 def alone(lock: Path, taken: str) -> Iterator[None]:
     """Hold a lock, which ends with the process at the latest; say what is `taken` where another one holds it."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with _held(lock, taken):
+    with _written(lock):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = _held(lock, taken)
+    with file:
         try:
             yield
         finally:

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import polars as pl
 
 from tsdr.errors import InputError
-from tsdr.files import replacing
-from tsdr.tables import DATE_TIMES, ZONED_DATE_TIMES, open_table
+from tsdr.tables import DATE_TIMES, ZONED_DATE_TIMES, open_table, write_parquet
 
 REQUIRED = ("student", "concept", "correct")
 COLUMNS = ("student", "question", "concept", "correct", "time", "skipped", "event")
@@ -81,8 +80,7 @@ class Log:
 
     def write(self, path: str | Path) -> None:
         """Write the log as Parquet; `read_log` gives back an equal one."""
-        with replacing(Path(path)) as temporary:
-            self.frame.write_parquet(temporary)
+        write_parquet(self.frame, Path(path))
 
 
 def with_skipped(answers: Log, skipped: Log) -> Log:

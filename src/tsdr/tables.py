@@ -30,11 +30,19 @@ def write_table(frame: pl.DataFrame, path: Path) -> None:
     """Write a table as Parquet or CSV, as the name of the file has it."""
     if path.suffix not in (".parquet", ".csv"):
         raise InputError(f"{path}: name a file that ends in .parquet or .csv")
+    if path.suffix == ".parquet":
+        return write_parquet(frame, path)
     with replacing(path) as temporary:
-        if path.suffix == ".csv":
-            frame.write_csv(temporary)
-        else:
+        frame.write_csv(temporary)
+
+
+def write_parquet(frame: pl.DataFrame, path: Path) -> None:
+    """Write a table as Parquet, whole or not at all."""
+    with replacing(path) as temporary:
+        try:
             frame.write_parquet(temporary)
+        except pl.exceptions.PolarsError as error:  # so it says that a disk is full
+            raise OSError(str(error)) from error
 
 
 class Table(ABC):

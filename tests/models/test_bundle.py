@@ -206,7 +206,7 @@ def test_a_write_that_fails_leaves_the_old_bundle_whole(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", fail)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(InputError, match=r"cannot be written \(No space left on device\); free some space"):
             new.write(tmp_path)
     assert before.items() <= {path.name: path.read_bytes() for path in tmp_path.iterdir()}.items()
     read = read_bundle(tmp_path)
