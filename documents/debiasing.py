@@ -16,12 +16,12 @@ import numpy as np
 from documents.overview import overview
 from tsdr.methods import BASELINE, COUNTS, NAIVE, NAMES, ORACLE, OWN, REGULARISED, TSDR, UNWEIGHTED, Method
 from tsdr.paper import BACKBONES
+from tsdr.records.baselines import grouped
 from tsdr.records.changes import mean
 from tsdr.records.collection import cells, on_common_folds
 from tsdr.records.folder import RecordFolder
 from tsdr.records.gap import gap_share
 from tsdr.records.run import LIMIT, LogName, Record
-from tsdr.report.quality import grouped
 from tsdr.report.results.names import log_name
 from tsdr.report.results.tables import share_closed
 

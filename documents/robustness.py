@@ -8,10 +8,11 @@ Records are made by `tsdr reproduce robustness --backbones dkt --folds 2 --seeds
 
 from documents.filling import ROOT, fill
 from tsdr.methods import NAIVE
+from tsdr.records.baselines import grouped
 from tsdr.records.changes import mean
 from tsdr.records.folder import RecordFolder
 from tsdr.records.run import LogName, Record
-from tsdr.report.quality import grouped, mean_errors_of
+from tsdr.report.quality import mean_errors_of
 from tsdr.report.results.names import log_name, seeds_by_folds
 
 HEADER = (

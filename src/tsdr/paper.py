@@ -1,6 +1,7 @@
 """The paper: its numbers, and the grid on which it has them."""
 
 import json
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
@@ -13,6 +14,8 @@ LAMBDAS = (0.1, 0.3, 0.5, 0.7, 1.0, 2.0)
 # The steps of its ablation before the last, which is tsdr-own: auxiliary models frozen, then joint, then the backbone
 # kept smooth instead of the imputation model.
 ABLATION = tuple(Method.parse(f"{OWN}:{changes}") for changes in ("smooth=off:joint=false", "smooth=off", "smooth=kt"))
+# How the name of a sample ends: with how many students it has, or that it is of the first.
+_SAMPLE = re.compile(r"_(\d+users|first)$")
 # What it calls the data sets that can be prepared here.
 _NAMES = {
     "spanish": "Spanish",
@@ -41,14 +44,14 @@ def paper_numbers() -> dict[str, Any]:
 
 
 def paper_dataset(name: str) -> str | None:
-    """What the paper calls a log; a sample's name begins with that of the whole.
+    """What the paper calls a log; a sample's name begins with that of the whole, and ends with what is of it.
 
-    >>> paper_dataset("ednet_1000users"), paper_dataset("our_own")
-    ('EdNet', None)
+    >>> paper_dataset("ednet_1000users"), paper_dataset("our_own"), paper_dataset("database_of_ours")
+    ('EdNet', None, None)
     """
-    return _NAMES.get(name.split("_")[0])
+    return _NAMES.get(_SAMPLE.sub("", name))
 
 
 def is_sample(name: str) -> bool:
     """Whether a log is a part of one of the paper's."""
-    return paper_dataset(name) is not None and "_" in name
+    return paper_dataset(name) is not None and name not in _NAMES

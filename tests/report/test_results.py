@@ -3,6 +3,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy.stats import ttest_rel
@@ -17,6 +18,7 @@ from tsdr.records.run import Record
 from tsdr.records.significance import holm, paired_difference
 from tsdr.report.results.charts import pooled_bins
 from tsdr.report.results.page import write_results
+from tsdr.report.results.panels import errorbar
 
 STUDENTS, ANSWERS, CELLS, FOLDS = 40, 20, 100, 6
 TUNED = "tsdr-own:smoothness=0.5|2"
@@ -143,7 +145,7 @@ def test_a_real_log_stands_beside_the_paper_with_interval_and_mark(tmp_path: Pat
         assert cells[6] == f"{signed(found.low)} to {signed(found.high)}"
     assert adjusted[0] < 0.05, "the mark is put to the test"
     better = sum(b.metrics["rmse"] < a.metrics["rmse"] for a, b in zip(naive, tuned, strict=True))
-    assert rows(page, "Algebra05", "RMSE")["dkt", "tsdr-own, λ tuned"][7] == f"{better} of {FOLDS}"
+    assert rows(page, "Algebra05", "RMSE")["dkt", "tsdr-own, λ tuned"][8] == f"{better} of {FOLDS}"
     own = np.mean([b.per_student["auc"] - a.per_student["auc"] for a, b in zip(naive, tuned, strict=True)])
     assert rows(page, "Algebra05", "AUC of a student")["dkt", "tsdr-own, λ tuned"][5] == signed(float(own))
     assert "over the 6 tests" in page
@@ -158,7 +160,8 @@ def test_records_of_earlier_versions_have_a_standard_error_and_no_mark(tmp_path:
     page = page_of([*naive, *ours], tmp_path)
     gains = [b.metrics["auc"] - a.metrics["auc"] for a, b in zip(naive, ours, strict=True)]
     cells = rows(page, "Algebra05", "AUC")["dkt", "tsdr"]
-    assert cells[5:7] == [signed(float(np.mean(gains))), f"± {np.std(gains, ddof=1) / np.sqrt(FOLDS):.4f} se"]
+    error = f"{np.std(gains, ddof=1) / np.sqrt(FOLDS):.4f}"
+    assert cells[5:8] == [signed(float(np.mean(gains))), "–", error], "one kind of interval in a column"
     assert "no interval over students and no mark" in page
 
 
@@ -167,7 +170,7 @@ def test_only_the_same_folds_of_the_same_log_and_model_are_paired(tmp_path: Path
     light = runs("naive", options=options("naive") | {"backbone": {"d": 32}})
     page = page_of([*runs("naive"), *light, *ours], tmp_path)
     found = rows(page, "Algebra05", "AUC")
-    assert found["dkt (d 64)", "tsdr"][7] == "1 of 1"
+    assert found["dkt (d 64)", "tsdr"][8] == "1 of 1"
     assert found["dkt (d 32)", "–"][4] == "–"
 
 
@@ -191,8 +194,8 @@ def test_truth_is_apart_from_what_was_observed_with_the_gap_and_controls(tmp_pat
         distance = gap_share(groups["naive"], groups[method], limit, "true_bce")
         assert distance.share is not None
         assert distance.share < closed.share, "the limit is further than the oracle"
-        assert found["dkt", method][5].startswith(f"{distance.share:.0%} (")
-        assert found["dkt", method][6].startswith(f"{closed.share:.0%} (")
+        assert found["dkt", method][6].startswith(f"{distance.share:.0%} (")
+        assert found["dkt", method][7].startswith(f"{closed.share:.0%} (")
     assert f"it closes {4 / 7:.0%} (median of 1)" in page
 
 
@@ -207,6 +210,48 @@ def test_the_page_says_what_was_run_and_what_was_not(whole_page: Path) -> None:
     assert f"tsdr report {whole_page.parent / 'results'} --out" in page
     assert len(page.encode()) < 1_000_000
     assert not re.search(r"(?:src|href)=\"(?!data:|#)", page)
+
+
+def test_the_page_of_somebody_elses_log_does_not_speak_of_the_paper(tmp_path: Path) -> None:
+    means = {"auc": 0.99, "acc": 0.9, "rmse": 0.1}
+    beside = runs("baseline", dataset="database_of_ours", backbone="concept-mean")
+    beside = [run.model_copy(update={"metrics": run.metrics | means}) for run in beside]
+    page = page_of([*runs("naive", "tsdr", dataset="database_of_ours"), *beside], tmp_path)
+    assert "cells are missing" not in page
+    assert '<th scope="colgroup" colspan="3" class="side">paper' not in page
+    found = rows(page, "database_of_ours", "AUC")
+    assert len(found["dkt", "tsdr"]) == len(found["concept-mean", "baseline"]) == 7
+    assert found["concept-mean", "baseline"][:3] == ["–", "0.9900", "–"]
+    naive = np.mean([run.metrics["auc"] for run in runs("naive", dataset="database_of_ours")])
+    assert "the baseline `concept-mean` is ahead of dkt by naive" in page
+    assert f"dkt by naive ({naive:.4f} against 0.9900)" in page
+    for target in re.findall(r'<a href="#([^"]*)"', page):
+        assert page.count(f'id="{target}"') == 1
+
+
+def test_where_nothing_stands_the_page_says_why(tmp_path: Path) -> None:
+    page = page_of([run(method, 0) for method in ("naive", "tsdr")], tmp_path)
+    assert "0 for the better and 0 for the worse stand" in page
+    assert "Nothing is marked: the smallest probability by chance is 1, and 1 once it is corrected for 3 tests" in page
+    assert "of which there are 1 at most" in page
+
+
+def test_a_method_nearer_to_the_truth_than_the_oracle_has_no_share_of_a_gap(tmp_path: Path) -> None:
+    """The oracle is named as the method is, and the other way round: what it closes is more than there is."""
+    dataset = "simulated-gamma0.8"
+    swapped = {"tsdr": Method("random-exposure"), "random-exposure": Method("tsdr"), "naive": Method("naive")}
+    found = [run.model_copy(update={"method": swapped[str(run.method)]}) for run in runs(*swapped, dataset=dataset)]
+    true = page_of(found, tmp_path).split("TRUE, every concept at every step</h2>")[1]
+    assert rows(true, "simulated, gamma 0.8")["dkt", "tsdr"][7] == "past it"
+    assert "there is no share to speak of" in true
+
+
+def test_points_that_rest_on_other_folds_are_not_joined() -> None:
+    panel = plt.subplots()[1]
+    groups = [runs("naive"), runs("naive"), runs("naive")[:2]]
+    errorbar(panel, [0.0, 0.5, 0.8], groups, "auc", Method("naive"))
+    joined = [list(line.get_xdata()) for line in panel.lines if line.get_linestyle() == "-"]
+    assert joined == [[0.0, 0.5]]
 
 
 def test_figures_show_what_records_say(whole_page: Path) -> None:

@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tsdr.diagnosis.findings import RESTS_ON
-from tsdr.methods import BASELINE, COUNTS, NAIVE, ORACLE, Method
+from tsdr.methods import BASELINE, NAIVE, ORACLE, Method
 from tsdr.metrics import METRICS
+from tsdr.records.baselines import Groups, behind, grouped
 from tsdr.records.changes import Change, change, corrected, mean, standard_error
 from tsdr.records.collection import on_common_folds
 from tsdr.records.gap import GapShare, gap_share
@@ -18,7 +19,6 @@ from tsdr.records.run import ESTIMATED, LIMIT, Record
 TRUE_METRICS = ("true_bce", "true_rmse", "true_auc")
 LOGGED_ERROR, IMPUTED_ERROR = "logged_mean_error", "imputed_mean_error"
 CHANGED = ("auc", "log_loss", "true_bce", "true_auc", *ESTIMATED)
-Groups = dict[tuple[str, str, Method], list[Record]]
 
 
 def show_quality(records: Sequence[Record], console: Console) -> None:
@@ -34,26 +34,8 @@ def show_quality(records: Sequence[Record], console: Console) -> None:
     if estimated:
         show_estimates(estimated, console)
     show_changes(records, console)
-    for sentence in behind_counts(records):
-        console.print(sentence, soft_wrap=True)
-
-
-def behind_counts(records: Iterable[Record]) -> list[str]:
-    """Which models the logistic one is ahead of, on the same folds: by AUC, or against the truth."""
-    groups = grouped(records)
-    told = []
-    for (log, backbone, method), runs in groups.items():
-        simple, common = on_common_folds([groups.get((log, COUNTS, NAIVE), []), runs])
-        if backbone == COUNTS or method.is_baseline or not common:
-            continue
-        for metric, what in (("auc", "AUC on logged answers"), ("true_bce", "cross-entropy against the truth")):
-            found = change(simple, common, metric)
-            if found is not None and round(found.gain, 4) < 0:  # as it is shown
-                told.append(
-                    f"On {log}, {backbone} by {method} is behind the logistic model `{COUNTS}`: {what} "
-                    f"{found.after:.4f}, and {found.before:.4f} by {COUNTS}, on the same {len(common)} folds."
-                )
-    return told
+    for found in behind(records):
+        console.print(str(found), soft_wrap=True)
 
 
 def show_records(records: Iterable[Record], console: Console) -> None:
@@ -188,14 +170,6 @@ def _table(*columns: str, caption: str) -> Table:
     for name in columns:
         table.add_column(name)
     return table
-
-
-def grouped(records: Iterable[Record]) -> Groups:
-    """Records by log, as far as it is in view, model and method."""
-    groups: Groups = {}
-    for record in records:
-        groups.setdefault((record.log_in_view, record.backbone, record.method), []).append(record)
-    return groups
 
 
 def _mean_and_spread(runs: list[Record], metric: str) -> str:

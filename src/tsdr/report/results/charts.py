@@ -243,7 +243,9 @@ def _chart_against_gamma(
 ) -> Chart:
     runs = [run for by_gamma in simulated.values() for cell in by_gamma.values() for run in cell.methods[NAIVE]]
     legend = [(LEGEND[method], STYLES[method][0], False) for method in methods]
-    return Chart(title, f"{what} Each point: at most {basis(runs)}. {BARS}", legend)
+    return Chart(
+        title, f"{what} Each point: at most {basis(runs)}; points that rest on others are not joined. {BARS}", legend
+    )
 
 
 def _against_gamma(

@@ -1,16 +1,18 @@
 """What the results page says in sentences: what was run, what was found, what is missing."""
 
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tsdr.methods import BASELINE, NAIVE, NAMES, UNWEIGHTED
 from tsdr.paper import ABLATION, BACKBONES, GAMMAS, LAMBDAS, is_sample, paper_dataset
+from tsdr.records.baselines import JUDGED, behind
 from tsdr.records.collection import Cell, Collection
 from tsdr.records.run import LogName, Record
 from tsdr.report.results.charts import by_smoothness
-from tsdr.report.results.names import counted, place_of_backbone
-from tsdr.report.results.tables import Entry, Paper, paper_values, signed
+from tsdr.report.results.names import counted, is_papers, place_of_backbone
+from tsdr.report.results.tables import Entry, Paper, paper_values, signed, why_nothing_stands
 
 
 def opening(records: Sequence[Record]) -> str:
@@ -39,14 +41,15 @@ def findings(
     for where, entries in (("On real logs", on_real), ("On logs with known truth", on_selected)):
         ours = [entry for entry in entries if entry.is_ours and entry.metric == "auc" and entry.change]
         if ours:
-            found.append(f"{where}, OBSERVED: {_observed_finding(ours, paper)}")
+            tests = sum(entry.change is not None and entry.change.p is not None for entry in entries)
+            found.append(f"{where}, OBSERVED: {_observed_finding(ours, paper, tests)}")
     ours = [entry for entry in against_truth if entry.is_ours and entry.change]
     if ours:
         found.append(f"TRUE, over every concept at every step: {_true_finding(ours, against_truth)}")
     return found or ["No log has both naive training and tsdr on the same folds yet, so there is nothing to compare."]
 
 
-def _observed_finding(ours: Sequence[Entry], paper: Paper) -> str:
+def _observed_finding(ours: Sequence[Entry], paper: Paper, tests: int) -> str:
     changes = [entry.change for entry in ours if entry.change]
     values = [paper_values(entry.cell.log, entry.cell.model.backbone, "auc", paper) for entry in ours]
     theirs = [known[1] - known[0] for known in values if known]
@@ -59,10 +62,11 @@ def _observed_finding(ours: Sequence[Entry], paper: Paper) -> str:
         if tested
         else ""
     )
+    why = "".join(f" {reason}" for reason in why_nothing_stands(changes, tests))
     return (
         f"+TSDR raises the AUC on logged answers in {sum(found.gain > 0 for found in changes)} of "
         f"{counted(len(changes), 'pair')} of log and model; the mean change over all of them is "
-        f"{signed(statistics.mean(found.difference for found in changes))}{beside}.{marks}"
+        f"{signed(statistics.mean(found.difference for found in changes))}{beside}.{marks}{why}"
     )
 
 
@@ -96,16 +100,33 @@ def _shares(entries: Sequence[Entry]) -> dict[object, float]:
 
 def _median(shares: Iterable[float]) -> str:
     found = list(shares)
-    return f"{statistics.median(found):.0%} (median of {len(found)})"
+    middle = statistics.median(found)
+    return f"{'all, and goes past it' if middle > 1 else f'{middle:.0%}'} (median of {len(found)})"
+
+
+def behind_baselines(records: Sequence[Record]) -> list[str]:
+    """The models that a baseline is ahead of, a sentence for each log and measure."""
+    told: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for found in behind(record for record in records if not record.timed):
+        change = found.change
+        model = f"{found.backbone} by {found.method} ({change.after:.4f} against {change.before:.4f})"
+        told[found.log, JUDGED[change.metric], found.baseline].append(model)
+    return [
+        f"{log}, {what}: {baseline} is ahead of {', '.join(models)}." for (log, what, baseline), models in told.items()
+    ]
 
 
 def missing(tested: Sequence[Cell], timed: Sequence[Cell], paper: Paper) -> list[tuple[str, str]]:
-    """What of the paper's experiments has no record: the experiment, and what is lacking of it."""
-    compared = [cell for cell in tested if cell.paired(NAIVE, cell.ours())[0]]
+    """What of the paper's experiments has no record: the experiment, and what is lacking of it.
+
+    Nothing is said where none of them was begun: these are then somebody else's logs.
+    """
+    of_paper = [cell for cell in tested if is_papers(cell.log)]
+    compared = [cell for cell in of_paper if cell.paired(NAIVE, cell.ours())[0]]
     real = {(paper_dataset(c.dataset), c.model.backbone) for c in compared if not is_sample(c.dataset)}
     simulated = {(c.dataset, c.model.backbone) for c in compared}
-    lambdas = {(value, cell.model.backbone) for cell in tested for value in by_smoothness(cell)}
-    steps = {(method, cell.model.backbone) for cell in tested for method in cell.methods}
+    lambdas = {(value, cell.model.backbone) for cell in of_paper for value in by_smoothness(cell)}
+    steps = {(method, cell.model.backbone) for cell in of_paper for method in cell.methods}
     grids: list[tuple[str, Sequence[Any], set[Any]]] = [
         ("Real logs (table1)", list(paper["real"]), real),
         ("Simulated logs (synthetic)", [str(LogName.simulated(gamma)) for gamma in GAMMAS], simulated),
@@ -113,7 +134,7 @@ def missing(tested: Sequence[Cell], timed: Sequence[Cell], paper: Paper) -> list
         ("Ablation (ablation)", ABLATION, steps),
         ("Overhead (overhead)", ["time and memory"], {("time and memory", c.model.backbone) for c in timed}),
     ]
-    return [(name, _lacking(rows, done)) for name, rows, done in grids]
+    return [(name, _lacking(rows, done)) for name, rows, done in grids] if of_paper or timed else []
 
 
 def _lacking(rows: Sequence[Any], done: set[Any]) -> str:

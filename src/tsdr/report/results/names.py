@@ -36,6 +36,11 @@ def log_name(log: LogName) -> str:
     return f"{log.log}, a sample of the paper's {paper}" if is_sample(log.log) else paper
 
 
+def is_papers(log: LogName) -> bool:
+    """Whether it is one of the paper's logs or a sample of one, and not a user's own."""
+    return log.is_the_papers if log.gamma is not None else paper_dataset(log.log) is not None
+
+
 def method_name(method: Method) -> str:
     """A method; which λ it is tuned over is left to a note.
 

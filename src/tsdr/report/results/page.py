@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tsdr.paper import paper_numbers
+from tsdr.records.baselines import is_baseline
 from tsdr.records.collection import Cell, Collection, cells, collect
 from tsdr.report.pages import write_page
 from tsdr.report.results.charts import charts
-from tsdr.report.results.findings import account, findings, missing, opening
+from tsdr.report.results.findings import account, behind_baselines, findings, missing, opening
 from tsdr.report.results.names import model_names, place_of_backbone
 from tsdr.report.results.tables import (
     estimated_entries,
@@ -29,14 +30,16 @@ def write_results(folder: Path, path: Path) -> Collection:
     labels = model_names(tested)
     real = [cell for cell in tested if not cell.has_truth]
     selected = [cell for cell in tested if cell.has_truth]
+    baselines = [record for record in found.records if record.method.is_baseline and is_baseline(record)]
     on_real, on_selected, against_truth = observed_entries(real), observed_entries(selected), true_entries(selected)
     write_page(
         "results.html",
         path,
         opening=opening(found.records),
         findings=findings(on_real, on_selected, against_truth, paper),
-        real=observed_tables(on_real, labels, paper),
-        observed=observed_tables(on_selected, labels, paper),
+        behind=behind_baselines(found.records),
+        real=observed_tables(on_real, labels, paper, baselines),
+        observed=observed_tables(on_selected, labels, paper, baselines),
         truth=true_tables(against_truth, labels),
         estimated=estimated_tables(estimated_entries(tested), labels),
         charts=charts(tested, timed, labels, paper),

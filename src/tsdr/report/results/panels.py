@@ -43,11 +43,18 @@ def new_panel(title: str, x: str, y: str) -> tuple[Figure, Axes]:
 
 
 def errorbar(panel: Axes, x: Iterable[float], groups: Sequence[Sequence[Record]], metric: str, method: Method) -> None:
-    """The mean of a metric over each group of runs, with its standard error, in the style of a method."""
-    means = [mean(group, metric) for group in groups]
+    """The mean of a metric over each group of runs, with its standard error, in the style of a method.
+
+    Neighbours are joined where both are means over the same seeds and folds: what lies between others is not a change.
+    """
+    places, means = list(x), [mean(group, metric) for group in groups]
     errors = [standard_error([value(run, metric) for run in group]) or 0.0 for group in groups]
     colour, marker = STYLES[method]
-    panel.errorbar(list(x), means, errors, color=colour, marker=marker, markersize=4, linewidth=1.2, capsize=2)
+    panel.errorbar(places, means, errors, color=colour, marker=marker, markersize=4, linestyle="none", capsize=2)
+    rest_on = [{(run.seed, run.fold) for run in group} for group in groups]
+    for at in range(len(places) - 1):
+        if rest_on[at] == rest_on[at + 1]:
+            panel.plot(places[at : at + 2], means[at : at + 2], color=colour, linewidth=1.2)
 
 
 def svg_of(figure: Figure, description: str) -> Markup:

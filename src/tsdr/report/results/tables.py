@@ -9,7 +9,7 @@ from typing import Any
 from tsdr.diagnosis.findings import RESTS_ON
 from tsdr.methods import NAIVE, NAMES, ORACLE, Method
 from tsdr.paper import paper_dataset
-from tsdr.records.changes import OWN_AUC, Change, change, corrected, mean
+from tsdr.records.changes import OWN_AUC, SIGNIFICANT, Change, change, corrected, mean
 from tsdr.records.collection import Cell, Setup, on_common_folds
 from tsdr.records.gap import GapShare, gap_share
 from tsdr.records.run import ESTIMATED, LogName, Record
@@ -18,9 +18,10 @@ from tsdr.report.results.names import METRIC_NAMES, basis, counted, log_name, me
 
 OBSERVED = ("auc", "acc", "rmse", OWN_AUC)
 NOTHING = "–"
+PAST = "past it"
 MARK = "*"
 _PAPERS = ("original", "+TSDR", "change")
-_OURS = ("original", "method", "change", "95 % interval", "better in")
+_OURS = ("original", "method", "change", "95 % interval", "± se over runs", "better in")
 Paper = dict[str, Any]
 Labels = dict[tuple[str, Setup], str]
 
@@ -82,7 +83,6 @@ def estimated_entries(cells: Iterable[Cell]) -> list[Entry]:
 
 def estimated_tables(entries: Sequence[Entry], labels: Labels) -> list[Table]:
     """A table for each log, the two estimates below each other."""
-    tests = sum(entry.change is not None and entry.change.p is not None for entry in entries)
     tables = []
     for log, of_log in _by_log(entries):
         groups = []
@@ -95,29 +95,40 @@ def estimated_tables(entries: Sequence[Entry], labels: Labels) -> list[Table]:
             ]
             groups.append((METRIC_NAMES[metric], rows))
         header = ["model", "method", *_OURS, "runs"]
-        spans = [("", 2), ("cross-entropy (less is better)", 6)]
-        notes = [f"These are {RESTS_ON}.", *_notes(of_log, tests)]
+        spans = [("", 2), ("cross-entropy (less is better)", 7)]
+        notes = [f"These are {RESTS_ON}.", *_notes(of_log, entries)]
         tables.append(Table(log_name(log), spans, header, groups, notes, _caption(of_log)))
     return tables
 
 
-def observed_tables(entries: Sequence[Entry], labels: Labels, paper: Paper) -> list[Table]:
-    """A table for each log, AUC, ACC and RMSE below each other, the paper's numbers beside ours."""
-    tests = sum(entry.change is not None and entry.change.p is not None for entry in entries)
+def observed_tables(
+    entries: Sequence[Entry], labels: Labels, paper: Paper, baselines: Sequence[Record] = ()
+) -> list[Table]:
+    """A table for each log, AUC, ACC and RMSE below each other, with what baselines reach on it.
+
+    The paper's numbers stand beside ours where it has any of that log.
+    """
     tables = []
     for log, of_log in _by_log(entries):
+        known = any(_of_paper(entry, paper) for entry in of_log)
+        beside: dict[str, list[Record]] = {}
+        for record in baselines:
+            if record.dataset == of_log[0].cell.dataset:
+                beside.setdefault(record.backbone, []).append(record)
         groups = []
         for metric in OBSERVED:
-            shown = [entry for entry in of_log if entry.metric == metric]
-            less = " (less is better)" if metric == "rmse" else ""
-            groups.append((METRIC_NAMES[metric] + less, [_observed_row(entry, labels, paper) for entry in shown]))
+            rows = [
+                _observed_row(entry, labels, paper if known else None) for entry in of_log if entry.metric == metric
+            ]
+            rows += [_baseline_row(name, runs, metric, known) for name, runs in sorted(beside.items())]
+            groups.append((METRIC_NAMES[metric] + (" (less is better)" if metric == "rmse" else ""), rows))
         tables.append(
             Table(
                 log_name(log),
-                [("", 2), ("paper", 3), ("ours", 6)],
-                ["model", "method", *_PAPERS, *_OURS, "runs"],
+                [("", 2), *([("paper", 3)] if known else []), ("ours", 7)],
+                ["model", "method", *(_PAPERS if known else ()), *_OURS, "runs"],
                 groups,
-                _notes(of_log, tests),
+                _notes(of_log, entries),
                 _caption(of_log),
             )
         )
@@ -126,7 +137,6 @@ def observed_tables(entries: Sequence[Entry], labels: Labels, paper: Paper) -> l
 
 def true_tables(entries: Sequence[Entry], labels: Labels) -> list[Table]:
     """A table for each log whose truth is known."""
-    tests = sum(entry.change is not None and entry.change.p is not None for entry in entries)
     header = ["model", "method", *_OURS, "distance closed", "gap closed", "true RMSE", "true AUC", "runs"]
     tables = []
     for log, of_log in _by_log(entries):
@@ -134,10 +144,11 @@ def true_tables(entries: Sequence[Entry], labels: Labels) -> list[Table]:
         notes = [
             "Distance closed: share of the way from the original to the best possible predictor at the same history, "
             "with its 95 % interval over students. Gap closed: the same to training on randomly exposed answers, which "
-            "has as few labels as the log and is no limit.",
-            *_notes(of_log, tests),
+            "has as few labels as the log and is no limit: a method that comes nearer to the truth than it has gone "
+            f"{PAST}, and there is no share to speak of.",
+            *_notes(of_log, entries),
         ]
-        spans = [("", 2), ("cross-entropy (less is better)", 7), ("method", 3)]
+        spans = [("", 2), ("cross-entropy (less is better)", 8), ("method", 3)]
         group = ("Every concept at every step of held-out students", rows)
         tables.append(Table(log_name(log), spans, header, [group], notes, _caption(of_log)))
     return tables
@@ -196,20 +207,33 @@ def _by_log(entries: Iterable[Entry]) -> list[tuple[LogName, list[Entry]]]:
     return [(log, list(group)) for log, group in groupby(entries, lambda entry: entry.cell.log)]
 
 
-def _observed_row(entry: Entry, labels: Labels, paper: Paper) -> list[str]:
-    known = None
-    if entry.method is None or entry.is_ours:
-        known = paper_values(entry.cell.log, entry.cell.model.backbone, entry.metric, paper)
-    theirs = [number(known[0]), number(known[1]), signed(known[1] - known[0])] if known else [NOTHING] * 3
+def _of_paper(entry: Entry, paper: Paper) -> tuple[float, float] | None:
+    """The paper's original and +TSDR beside a row of ours, where it has them."""
+    if entry.method is not None and not entry.is_ours:
+        return None
+    return paper_values(entry.cell.log, entry.cell.model.backbone, entry.metric, paper)
+
+
+def _observed_row(entry: Entry, labels: Labels, paper: Paper | None) -> list[str]:
+    theirs = []
+    if paper is not None:
+        known = _of_paper(entry, paper)
+        theirs = [number(known[0]), number(known[1]), signed(known[1] - known[0])] if known else [NOTHING] * 3
     before = entry.change.before if entry.change else mean(entry.runs, entry.metric) if entry.method is None else None
     return [*_who(entry, labels), *theirs, number(before), *_change_cells(entry), seeds_by_folds(entry.runs)]
+
+
+def _baseline_row(name: str, runs: list[Record], metric: str, paper: bool) -> list[str]:
+    """What is reached without knowledge tracing; there is nothing that it changes."""
+    cells = [number(mean(runs, metric)), *[NOTHING] * (len(_OURS) - 2)]
+    return [name, "baseline", *[NOTHING] * (3 if paper else 0), NOTHING, *cells, seeds_by_folds(runs)]
 
 
 def _true_row(entry: Entry, labels: Labels) -> list[str]:
     before = entry.change.before if entry.change else None
     truth = [number(mean(entry.runs, metric)) for metric in ("true_rmse", "true_auc")]
-    cells = [*_who(entry, labels), number(before), *_change_cells(entry), share_closed(entry.distance)]
-    cells.append(share_closed(entry.share))
+    closed = PAST if entry.share and (entry.share.share or 0) > 1 else share_closed(entry.share)
+    cells = [*_who(entry, labels), number(before), *_change_cells(entry), share_closed(entry.distance), closed]
     return [*cells, *truth, seeds_by_folds(entry.runs)]
 
 
@@ -218,31 +242,31 @@ def _who(entry: Entry, labels: Labels) -> list[str]:
 
 
 def _change_cells(entry: Entry) -> list[str]:
-    """After, change with its mark, interval or standard error, folds for the better."""
+    """After, change with its mark, interval over students, standard error over runs, folds for the better."""
     found = entry.change
     if found is None:
-        return [NOTHING] * 4
-    spread = NOTHING if found.error is None else f"± {found.error:.4f} se"
-    if found.interval:
-        spread = f"{signed(found.interval[0])} to {signed(found.interval[1])}"
+        return [NOTHING] * 5
+    interval = f"{signed(found.interval[0])} to {signed(found.interval[1])}" if found.interval else NOTHING
     marked = signed(found.difference) + (MARK if found.significant else "")
-    return [number(found.after), marked, spread, f"{found.better} of {found.folds}"]
+    return [number(found.after), marked, interval, number(found.error), f"{found.better} of {found.folds}"]
 
 
-def _notes(entries: Sequence[Entry], tests: int) -> list[str]:
-    """What must be known to read the table."""
+def _notes(entries: Sequence[Entry], of_section: Sequence[Entry]) -> list[str]:
+    """What must be known to read the table, which is one of a section."""
     notes = []
     changes = [entry.change for entry in entries if entry.change is not None and entry.metric != OWN_AUC]
+    tests = sum(entry.change is not None and entry.change.p is not None for entry in of_section)
     if any(found.p is not None for found in changes):
         notes.append(
             "95 % interval: students drawn anew, the same ones for both methods; it does not tell what another "
             f"training would change. {MARK}: the change stands at 5 %, over students and over runs alike, after Holm's "
             f"correction over the {counted(tests, 'test')} of all tables of this section."
         )
+        notes += why_nothing_stands([entry.change for entry in entries if entry.change], tests)
     if any(found.p is None for found in changes):
         notes.append(
-            "± se: the standard error of the change over folds. Records of earlier versions do not say what each "
-            "student contributes, so these rows have no interval over students and no mark."
+            "Records of earlier versions do not say what each student contributes, so these rows have no interval over "
+            "students and no mark, and only the standard error over runs."
         )
     if not changes:
         notes.append("No method but the original was run on this log.")
@@ -262,6 +286,21 @@ def _caption(entries: Sequence[Entry]) -> str:
 def _all_runs(entry: Entry) -> list[Record]:
     naive = entry.cell.paired(NAIVE, entry.method)[0] if entry.method else []
     return [*naive, *entry.runs]
+
+
+def why_nothing_stands(changes: Sequence[Change], tests: int) -> list[str]:
+    """Why no change of these is marked, of so many tests that are corrected together, where that is so."""
+    tested = [found for found in changes if found.p is not None and found.adjusted is not None]
+    if not tested or any(found.significant for found in tested):
+        return []
+    least = min(tested, key=lambda found: found.p or 0.0)
+    runs = max(found.folds for found in tested)
+    return [
+        f"Nothing is marked: the smallest probability by chance is {least.p:.2g}, and {least.adjusted:.2g} once it is "
+        f"corrected for {counted(tests, 'test')}, which is not below {SIGNIFICANT:g}. The larger of two tests "
+        f"counts, that over students and that over runs, of which there are {runs} at most: what comes from few runs "
+        "hardly stands among so many tests, and more seeds and folds would tell."
+    ]
 
 
 def number(found: float | None) -> str:
