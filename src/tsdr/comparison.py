@@ -14,6 +14,7 @@ from tsdr.experiments.grid import each_once, run_grid
 from tsdr.judging.experiment import Experiment, View, plan_baselines, plan_folds
 from tsdr.log import Log
 from tsdr.methods import Method, parse_all
+from tsdr.records.baselines import is_baseline
 from tsdr.records.folder import RecordFolder
 from tsdr.records.run import LogName, Record, Run
 from tsdr.report.progress import GridProgress, TrainingProgress, complain, resumable
@@ -93,6 +94,13 @@ def compare(
         return Comparison(run_grid(jobs, tested.records, InProcess(progress.of_run))[0])
 
 
+def _standing_beside(found: Sequence[Record], records: RecordFolder) -> list[Record]:
+    """The baselines in the same folder that were run on the same logs."""
+    logs, names = {record.log_in_view for record in found}, {record.file_name() for record in found}
+    beside = (record for record in records if record.log_in_view in logs and is_baseline(record))
+    return [record for record in beside if record.file_name() not in names]
+
+
 def show_grid(
     jobs: Sequence[Job],
     records: RecordFolder,
@@ -114,7 +122,7 @@ def show_grid(
                 progress.ended(Run(**came.model_dump(include=set(Run.model_fields))), came)
 
         found, failures = run_grid(jobs, records, engine, ended)
-    show(found, console)
+    show([*found, *_standing_beside(found, records)], console)
     for failure in failures:
         complain("failed:", f"{failure.job.name}: {failure.reason}")
     return not failures

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tsdr.methods import COUNTS, NAIVE, Method
-from tsdr.records.changes import Change, change
+from tsdr.records.changes import LESS_IS_BETTER, mean
 from tsdr.records.collection import on_common_folds
 from tsdr.records.run import LIMIT, Record
 
@@ -15,20 +15,27 @@ JUDGED = {"auc": "AUC on logged answers", "true_bce": "cross-entropy against the
 
 @dataclass(frozen=True)
 class Behind:
-    """A model that a baseline is ahead of on the same folds: `change` is that from the baseline to the model."""
+    """A model that a baseline is ahead of on the same folds, by a metric: what the two come to."""
 
     log: str
     backbone: str
     method: Method
     baseline: str
-    change: Change
+    metric: str
+    own: float
+    ahead: float
+    folds: int
 
     def __str__(self) -> str:
-        found = self.change
         return (
-            f"On {self.log}, {self.backbone} by {self.method} is behind {self.baseline}: {JUDGED[found.metric]} "
-            f"{found.after:.4f}, and {found.before:.4f} by it, on the same {found.folds} folds."
+            f"On {self.log}, {self.backbone} by {self.method} is behind {self.baseline}: {JUDGED[self.metric]} "
+            f"{self.own:.4f}, and {self.ahead:.4f} by it, on the same {self.folds} folds."
         )
+
+    @property
+    def by(self) -> float:
+        """How far, as numbers are shown."""
+        return round(abs(self.own - self.ahead), 4)
 
 
 def grouped(records: Iterable[Record]) -> Groups:
@@ -60,13 +67,16 @@ def behind(records: Iterable[Record]) -> list[Behind]:
             continue
         of_log = {name: found for (of, name, _), found in groups.items() if of == log and is_baseline(found[0])}
         for metric in JUDGED:
-            compared = {name: _beside(simple, runs, metric) for name, simple in of_log.items()}
-            ahead = {name: found for name, found in compared.items() if found and round(found.gain, 4) < 0}  # as shown
-            if ahead:
-                farthest = min(ahead, key=lambda name: ahead[name].gain)
-                told.append(Behind(log, backbone, method, baseline_name(farthest), ahead[farthest]))
+            compared = [_beside(log, runs, name, simple, metric) for name, simple in of_log.items()]
+            told += sorted((found for found in compared if found), key=lambda found: -found.by)[:1]
     return told
 
 
-def _beside(simple: Sequence[Record], runs: Sequence[Record], metric: str) -> Change | None:
-    return change(*on_common_folds([simple, runs]), metric)
+def _beside(log: str, runs: Sequence[Record], name: str, simple: Sequence[Record], metric: str) -> Behind | None:
+    """A model beside a baseline, if it is behind it on the folds that both have."""
+    before, after = on_common_folds([simple, runs])
+    own, ahead = mean(after, metric), mean(before, metric)
+    lost = own - ahead if metric in LESS_IS_BETTER else ahead - own
+    if not round(lost, 4) > 0:  # nor where one of them has no such metric
+        return None
+    return Behind(log, runs[0].backbone, runs[0].method, baseline_name(name), metric, own, ahead, len(after))

@@ -108,9 +108,8 @@ def behind_baselines(records: Sequence[Record]) -> list[str]:
     """The models that a baseline is ahead of, a sentence for each log and measure."""
     told: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for found in behind(record for record in records if not record.timed):
-        change = found.change
-        model = f"{found.backbone} by {found.method} ({change.after:.4f} against {change.before:.4f})"
-        told[found.log, JUDGED[change.metric], found.baseline].append(model)
+        model = f"{found.backbone} by {found.method} ({found.own:.4f} against {found.ahead:.4f})"
+        told[found.log, JUDGED[found.metric], found.baseline].append(model)
     return [
         f"{log}, {what}: {baseline} is ahead of {', '.join(models)}." for (log, what, baseline), models in told.items()
     ]
