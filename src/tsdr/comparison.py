@@ -15,6 +15,7 @@ from tsdr.judging.experiment import Experiment, View, plan_baselines, plan_folds
 from tsdr.log import Log
 from tsdr.methods import Method, parse_all
 from tsdr.records.baselines import is_baseline
+from tsdr.records.collection import collect
 from tsdr.records.folder import RecordFolder
 from tsdr.records.run import LogName, Record, Run
 from tsdr.report.progress import GridProgress, TrainingProgress, complain, resumable
@@ -96,8 +97,12 @@ def compare(
 
 def _standing_beside(found: Sequence[Record], records: RecordFolder) -> list[Record]:
     """The baselines in the same folder that were run on the same logs."""
+    if not found:
+        return []
     logs, names = {record.log_in_view for record in found}, {record.file_name() for record in found}
-    beside = (record for record in records if record.log_in_view in logs and is_baseline(record))
+    beside = (
+        record for record in collect(records.folder).records if record.log_in_view in logs and is_baseline(record)
+    )
     return [record for record in beside if record.file_name() not in names]
 
 

@@ -215,7 +215,7 @@ def test_the_page_says_what_was_run_and_what_was_not(whole_page: Path) -> None:
 def test_the_page_of_somebody_elses_log_does_not_speak_of_the_paper(tmp_path: Path) -> None:
     means = {"auc": 0.99, "acc": 0.9, "rmse": 0.1}
     beside = runs("baseline", dataset="database_of_ours", backbone="concept-mean")
-    beside = [run.model_copy(update={"metrics": run.metrics | means}) for run in beside]
+    beside = [run.model_copy(update={"metrics": {**run.metrics, **means}}) for run in beside]
     page = page_of([*runs("naive", "tsdr", dataset="database_of_ours"), *beside], tmp_path)
     assert "cells are missing" not in page
     assert '<th scope="colgroup" colspan="3" class="side">paper' not in page
@@ -250,7 +250,7 @@ def test_points_that_rest_on_other_folds_are_not_joined() -> None:
     panel = plt.subplots()[1]
     groups = [runs("naive"), runs("naive"), runs("naive")[:2]]
     errorbar(panel, [0.0, 0.5, 0.8], groups, "auc", Method("naive"))
-    joined = [list(line.get_xdata()) for line in panel.lines if line.get_linestyle() == "-"]
+    joined = [np.asarray(line.get_xdata()).tolist() for line in panel.lines if line.get_linestyle() == "-"]
     assert joined == [[0.0, 0.5]]
 
 
