@@ -97,7 +97,8 @@ def _of_text(raw: RawFolder, path: Path, account: Account) -> Iterator[Steps]:
             account.read += int(number)
             account.drop(OF_ANOTHER_LENGTH, int(number))
         else:
-            yield Steps(student, *(lists + [nothing, nothing]))
+            question, skill, answer, when = lists
+            yield Steps(student, question, skill, answer, when, nothing, nothing)
 
 
 def _tables(raw: RawFolder) -> list[Path]:
