@@ -27,7 +27,7 @@ from urllib.parse import quote
 
 import httpx
 import psycopg
-from postgres import postgres_server
+from postgres import backends, postgres_server
 from services import Service, running
 
 from served import random_bundle
@@ -252,9 +252,7 @@ def frozen() -> None:
 @contextmanager
 def stopped(url: str) -> Iterator[None]:
     """All of a server's processes are stopped meanwhile."""
-    port = url.rpartition(":")[2].partition("/")[0]
-    first = int(subprocess.run(["pgrep", "-f", f"postgres.* -p {port}"], capture_output=True).stdout.split()[0])
-    family = [first, *map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())]
+    family = backends(url)
     for process in family:
         os.kill(process, signal.SIGSTOP)
     try:

@@ -43,3 +43,11 @@ def postgres_server() -> Iterator[str]:
     finally:
         run(programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def backends(url: str) -> list[int]:
+    """All processes of a server that `postgres_server` has started."""
+    port = url.rpartition(":")[2].partition("/")[0]
+    found = subprocess.run(["pgrep", "-f", f"postgres.* -p {port}"], capture_output=True, check=True, text=True)
+    first = int(found.stdout.split()[0])
+    return [first, *map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())]

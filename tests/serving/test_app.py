@@ -1,5 +1,6 @@
 """The service as its clients see it: what it answers, what it refuses, and what it says of nobody else."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +20,8 @@ from tsdr import InputError, Vocabulary
 from tsdr.defaults import Extent
 from tsdr.models.model import Model
 from tsdr.serving.app import create_app
-from tsdr.serving.guard import LARGEST_BODY
+from tsdr.serving.databases import HeldError
+from tsdr.serving.guard import LARGEST_BODY, Turns
 from tsdr.serving.messages import MOST_ANSWERS
 from tsdr.serving.store import Answer, Store
 from tsdr.serving.students import Students
@@ -473,8 +475,9 @@ def test_with_a_token_everything_but_health_asks_for_it(store: Store) -> None:
 
 
 def test_odd_tokens(client: TestClient, store: Store) -> None:
-    with pytest.raises(InputError, match="ASCII"):
-        create_app(MODEL, store, token="日本")
+    for token, why in (("日本", "ASCII"), ("a\nb", "printable"), ("a ", "space"), ("x" * 1001, "1,000 characters")):
+        with pytest.raises(InputError, match=why):
+            create_app(MODEL, store, token=token)
     entered = client.post("/sign-in", data={"token": "日本"}, follow_redirects=False)
     assert entered.status_code == 303  # there is nothing to sign in to
     assert "set-cookie" not in entered.headers
@@ -507,6 +510,51 @@ def test_other_sites_and_other_names_are_refused(store: Store) -> None:
     same = {"sec-fetch-site": "same-origin", "origin": "http://127.0.0.1:8000"}
     assert client.post("/", data=form, headers=same).status_code == 200
     assert store.count() == 1
+
+
+def test_a_store_that_is_gone_is_told_by_every_route_and_by_health(store: Store, tmp_path: Path) -> None:
+    client = TestClient(create_app(MODEL, store))
+    client.post("/students/ada/answers", json=answer(1))
+    (tmp_path / "students.db").rename(tmp_path / "elsewhere.db")
+    form = {"student": "ada", "event": "2", "concept": "c03", "correct": "1"}
+    for response in (
+        client.post("/students/ada/answers", json=answer(2)),
+        client.get("/students/ada/mastery"),
+        client.post("/", data=form),
+        client.get("/health"),
+    ):
+        assert "students.db of the store is gone" in is_problem(response, 503)
+        assert int(response.headers["retry-after"]) > 0
+    (tmp_path / "elsewhere.db").rename(tmp_path / "students.db")
+    assert client.post("/students/ada/answers", json=answer(2)).json()["answers"] == 2
+    assert client.get("/health").status_code == 200
+
+
+def test_one_student_s_turn_is_not_waited_for_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tsdr.serving.guard.TURN_SECONDS", 0.1)
+
+    async def try_all() -> list[str]:
+        turns, ended = Turns(2), asyncio.Event()
+        served = []
+
+        async def ask(student: str, ends: bool) -> None:
+            try:
+                async with turns.of(student):
+                    served.append(student)
+                    if not ends:
+                        await ended.wait()
+            except HeldError:
+                served.append(f"not {student}")
+
+        held = asyncio.create_task(ask("ada", ends=False))
+        await asyncio.sleep(0)
+        await asyncio.gather(*(ask("ada", ends=True) for _ in range(3)), ask("ben", ends=True))
+        ended.set()
+        await held
+        await ask("ada", ends=True)
+        return served
+
+    assert asyncio.run(try_all()) == ["ada", "ben", "not ada", "not ada", "not ada", "ada"]
 
 
 def test_measures_are_in_the_format_of_prometheus(client: TestClient) -> None:

@@ -1,17 +1,23 @@
 """The same for SQLite and for PostgreSQL: every event once, in order, all or none."""
 
+import os
+import shutil
+import signal
+import sqlite3
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy
-from postgres import postgres_server
+from postgres import backends, postgres_server
 
 from tsdr import InputError
-from tsdr.serving.databases import without_password
-from tsdr.serving.store import Added, Answer, ConflictError, Offer, Store, Student
+from tsdr.serving.databases import HeldError, StoreError, without_password
+from tsdr.serving.store import SCHEMA, Added, Answer, ConflictError, Offer, Store, Student, _tables
 
 OFFER = Offer(answers=0, concept="c", success=0.6, propensity=0.05, explored=True, target=0.7, explore=0.1)
 
@@ -274,3 +280,165 @@ def test_a_server_that_cannot_be_reached_is_refused_without_its_password() -> No
             Store(url)
         assert "secret" not in str(refusal.value)
         assert "secret" not in without_password(url)
+
+
+def test_a_store_of_a_newer_schema_and_what_is_none_are_refused(url: str, tmp_path: Path) -> None:
+    Store(url).close()
+    served = Store.served(url)
+    served.add("ada", answers(1))
+    engine = sqlalchemy.create_engine(url.replace("postgresql", "postgresql+psycopg"))
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("UPDATE tsdr_store SET version = 99"))
+    with pytest.raises(InputError, match="schema 99, and this tsdr knows those up to"):
+        Store(url)
+    with pytest.raises(StoreError, match="restart it with the other tsdr"):
+        served.check()
+    served.close()
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("DROP TABLE tsdr_store"))
+        connection.execute(sqlalchemy.text("ALTER TABLE offers ADD COLUMN price INTEGER"))
+    with pytest.raises(InputError, match=r"holds something else .its table 'offers'"):
+        Store(url)
+    engine.dispose()
+
+
+def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "other.db") as other:
+        other.execute("CREATE TABLE books (title TEXT)")
+    with pytest.raises(InputError, match="'books' is not one of a store"):
+        Store(f"sqlite:///{tmp_path / 'other.db'}")
+    with sqlite3.connect(tmp_path / "other.db") as other:
+        assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("books",)]
+
+
+def test_the_schema_has_the_version_that_it_says() -> None:
+    """Who changes the tables raises SCHEMA, so that older stores are brought up, and writes the new columns here."""
+    columns = {table.name: " ".join(table.columns.keys()) for table in _tables.sorted_tables}
+    assert (SCHEMA, columns) == (
+        1,
+        {
+            "students": "number id answers skips seen",
+            "answers": "student place event question concept correct time offer",
+            "offers": "number student answers concept success propensity explored target explore time among",
+        },
+    )
+
+
+def unlink(path: Path) -> None:
+    path.unlink()
+
+
+def replace_by_a_copy(path: Path) -> None:
+    shutil.copy(path, f"{path}.copy")
+    os.replace(f"{path}.copy", path)
+
+
+@pytest.mark.parametrize(("attack", "part"), [(unlink, ""), (replace_by_a_copy, ""), (unlink, "-wal")])
+def test_nothing_is_acknowledged_once_the_file_is_another(
+    attack: Callable[[Path], None], part: str, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'students.db'}"
+    Store(url).close()
+    store = Store.served(url)
+    store.add("ada", answers(1))
+    store.check()
+    attack(tmp_path / f"students.db{part}")
+    for use in (lambda: store.add("ada", answers(2)), store.check, lambda: store.find("ada")):
+        with pytest.raises(StoreError, match=r"gone|replaced"):
+            use()
+    assert not part or (tmp_path / "students.db").exists()
+
+
+def test_a_file_that_is_moved_and_brought_back_is_served_again(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'students.db'}"
+    Store(url).close()
+    store = Store.served(url)
+    store.add("ada", answers(1))
+    (tmp_path / "students.db").rename(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match="gone"):
+        store.add("ada", answers(2))
+    assert not (tmp_path / "students.db").exists()  # nobody makes a new one
+    (tmp_path / "elsewhere").rename(tmp_path / "students.db")
+    store.add("ada", answers(2))
+    store.check()
+    assert found(store, "ada") == answers(1, 2)
+    store.close()
+
+
+def test_no_wait_for_a_file_that_another_process_holds_is_long(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'students.db'}"
+    Store(url).close()
+    store = Store.served(url)
+    store.add("ada", answers(1))
+    other = sqlite3.connect(tmp_path / "students.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    begin = time.monotonic()
+    store.check()  # it is held at this moment, which says nothing
+    assert time.monotonic() < begin + 1
+    with pytest.raises(HeldError):
+        store.add("ada", answers(2))
+    assert time.monotonic() < begin + 4
+    assert found(store, "ada") == answers(1)
+    with pytest.raises(HeldError):
+        store.check()
+    other.execute("ROLLBACK")
+    store.check()
+    assert added(store, "ada", answers(2)) == (1, 2)
+    other.close()
+    store.close()
+
+
+def test_no_wait_for_a_row_that_another_process_holds_is_long(postgres: str) -> None:
+    Store(postgres).close()
+    store = Store.served(postgres)
+    store.add("ada", answers(1))
+    with psycopg.connect(postgres) as other:
+        other.execute("SELECT * FROM students WHERE id = 'ada' FOR UPDATE")
+        begin = time.monotonic()
+        with pytest.raises(HeldError):
+            store.add("ada", answers(2))
+        store.add("ben", answers(2))
+        store.check()
+        assert time.monotonic() < begin + 4
+        assert found(store, "ada") == answers(1)
+    assert added(store, "ada", answers(2)) == (1, 2)
+    store.delete("ada")
+    store.delete("ben")
+    store.close()
+
+
+def test_a_server_that_is_frozen_is_given_up_and_taken_up_again(postgres: str) -> None:
+    Store(postgres).close()
+    store = Store.served(postgres)
+    store.add("ada", answers(1))
+    frozen = backends(postgres)
+    begin = time.monotonic()
+    for process in frozen:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        for _ in range(5):
+            with pytest.raises(StoreError, match="does not answer"):
+                store.add("ada", answers(2))
+        assert time.monotonic() < begin + 4.5, "only the first waits"
+    finally:
+        for process in frozen:
+            os.kill(process, signal.SIGCONT)
+    time.sleep(1.1)
+    store.check()
+    assert added(store, "ada", answers(2))[1] == 2
+    store.delete("ada")
+    store.close()
+
+
+def test_a_table_that_is_missing_is_found_out(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'students.db'}"
+    store = Store(url)
+    store.add("ada", answers(1))
+    store.close()
+    with sqlite3.connect(tmp_path / "students.db") as other:
+        other.execute("DROP TABLE offers")
+    served = Store.served(url)
+    with pytest.raises(StoreError, match="tables are not those"):
+        served.check()
+    assert found(served, "ada") == answers(1)
+    served.close()

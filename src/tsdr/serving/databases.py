@@ -132,24 +132,29 @@ class Database:
         """The server did not answer in time: those who come next need not wait for it in turn."""
         self._silent_until = time.monotonic() + SILENCE
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether that was a moment ago."""
+        return time.monotonic() < self._silent_until
+
     @contextmanager
     def _connection(self, lock: float) -> Iterator[Connection]:
         """A connection that waits so long for those who hold what it wants (on a server: as it was told to)."""
-        if time.monotonic() < self._silent_until:
+        if self.is_silent:
             raise StoreError(_SILENT)
         try:
             if self._file:
                 self._file.check()
             with self._engine.connect() as connection:
                 if self._file:
-                    _raw(connection).execute(f"PRAGMA busy_timeout = {round(1000 * lock)}")
+                    connection.connection.cursor().execute(f"PRAGMA busy_timeout = {round(1000 * lock)}")
                 if not self._is_verified:
                     self._verify(connection)
                     connection.rollback()
                     self._is_verified = True
                 yield connection
         except SQLAlchemyError as error:
-            raise _explained(error) from error
+            raise (StoreError(_SILENT) if self.is_silent else _explained(error)) from error
         except OSError as error:
             raise StoreError(f"the store cannot be opened ({error.strerror})") from error
 
@@ -311,10 +316,6 @@ def _set_up_sqlite(connection: Any, record: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _raw(connection: Connection) -> Any:
-    return connection.connection.dbapi_connection
-
-
 def _postgres(url: URL, database: Database) -> Engine:
     try:
         import psycopg
@@ -351,8 +352,14 @@ def _postgres(url: URL, database: Database) -> Engine:
 
     @sql.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, record: Any, arguments: Any, options: dict[str, Any]) -> Any:
-        theirs = options.pop("options", "")
-        return Bounded.connect(*arguments, connect_timeout=CONNECTING, options=f"{limits} {theirs}", **options)
+        if database.is_silent:  # and this would be the second wait for it
+            raise psycopg.OperationalError(_SILENT)
+        asked = {"connect_timeout": CONNECTING} | options | {"options": f"{limits} {options.get('options', '')}"}
+        try:
+            return Bounded.connect(*arguments, **asked)
+        except psycopg.errors.ConnectionTimeout:
+            database.fell_silent()
+            raise
 
     return engine
 
