@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
 from tsdr.backbones.contract import skips_are_read, usual_window
 from tsdr.defaults import BACKBONE, COMPARED, FOLDS, MINIMUM, Extent, Skips
 from tsdr.experiments.engines import Engine, Failure, InProcess, Job
 from tsdr.experiments.grid import each_once, run_grid
 from tsdr.judging.experiment import Experiment, View, plan_baselines, plan_folds
+from tsdr.judging.trained import Judged
 from tsdr.log import Log
 from tsdr.methods import Method, parse_all
+from tsdr.metrics import METRICS
 from tsdr.records.baselines import is_baseline
 from tsdr.records.collection import collect
 from tsdr.records.folder import RecordFolder
@@ -33,6 +36,29 @@ class Comparison:
     def show(self, console: Console | None = None) -> None:
         """Print it: on logged answers, against the truth where it is known, and what differs from naive training."""
         show_quality(self.records, console or Console())
+
+
+def show_judged(names: Sequence[str], judged: Judged, console: Console) -> None:
+    """Print what trained models come to on the same answers, side by side."""
+    unread = f"; {judged.left_out:,} more are on concepts that one of them does not know" if judged.left_out else ""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("model", overflow="fold")
+    for metric in METRICS:
+        table.add_column(metric, justify="right")
+    for name, metrics in zip(names, judged.metrics, strict=True):
+        table.add_row(name, *(f"{metrics[metric]:.4f}" for metric in METRICS))
+    console.print(table)
+    console.print(f"{judged.answers:,} answers of {judged.students:,} students{unread}", soft_wrap=True)
+    for name, changes in zip(names[1:], judged.changes, strict=True):
+        told = (
+            f"{metric} {found.value:+.4f} (95 % interval over students {found.low:+.4f} to {found.high:+.4f})"
+            for metric, found in changes.items()
+        )
+        console.print(f"{name} against {names[0]}: {', '.join(told)}", soft_wrap=True)
+    console.print(
+        "A model is flattered by answers that it learned from: judge by answers that came after, or of other students.",
+        soft_wrap=True,
+    )
 
 
 def compare(

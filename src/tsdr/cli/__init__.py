@@ -2,6 +2,8 @@
 
 import sys
 import warnings
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 from pydantic import ValidationError
@@ -17,6 +19,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tsdr {version('tsdr')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _every_command(
+    show: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    """Debiased knowledge tracing: what students really know, from selected logs."""
+
+
 for part in (logs, models, serving, experiments):
     for command in part.commands.registered_commands:
         assert command.callback is not None

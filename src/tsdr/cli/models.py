@@ -32,6 +32,7 @@ from tsdr.training.options import TrainingOptions
 PANEL = "Models"
 commands = typer.Typer()
 
+OF_THE_LOG = ("log", "model", "column", "concept_separator", "separator")
 METHOD_HELP = "Options are changed behind a name, as in tsdr:smoothness=0:clip=0.5/2."
 MethodName = Annotated[str, typer.Option(help=f"{METHOD_HELP} One of {', '.join(OBJECTIVES)}.")]
 Validation = Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of students to stop by.")]
@@ -79,6 +80,7 @@ def fit_command(
     device: DeviceName = "auto",
     stop_by: Stopping = "loss",
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted run.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Take the place of a bundle that is there.")] = False,
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
@@ -86,13 +88,18 @@ def fit_command(
     """Train a model on all students but the validation share, and write it as a bundle."""
     from tsdr.files import alone
     from tsdr.fitting import fit
-    from tsdr.models.bundle import check_target
+    from tsdr.models.bundle import check_target, is_bundle
     from tsdr.report.terminal import show_use
 
     out = out.resolve()
     check_target(out)
     training = TrainingOptions(seed=seed, device=device, stop_by=stop_by)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
+    if is_bundle(out) and not replace:
+        if resume and not checkpoint.exists():
+            console.print(f"{out}: is finished; --replace trains another model in its place", soft_wrap=True)
+            return
+        raise InputError(f"{out}: is a bundle already; name another folder, or take its place with --replace")
     with (
         alone(out.with_name(f".{out.name}.fitting"), f"{out}: is being fitted by another command; let it end"),
         TrainingProgress(training, console) as progress,
@@ -126,7 +133,12 @@ def fit_command(
 
 @commands.command("evaluate", rich_help_panel=PANEL)
 def evaluate_command(
+    context: typer.Context,
     log: LogFile,
+    model: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="BUNDLE", help="Judge trained models as they are, all by the same answers; repeat it."),
+    ] = None,
     backbone: BackboneName = BACKBONE,
     method: Annotated[str, typer.Option(help=f"{METHOD_HELP} One of {', '.join(NAMES[:-1])}.")] = METHOD,
     size: Size = None,
@@ -145,9 +157,24 @@ def evaluate_command(
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
 ) -> None:
-    """Cross-validate a model by student, beside baselines; folds that have a record are not run again."""
-    from tsdr.comparison import compare
+    """Cross-validate a model by student, beside baselines; folds that have a record are not run again.
 
+    With --model, nothing is trained: OLD and NEW predict the same answers of the log.
+    """
+    from tsdr.comparison import compare, show_judged
+    from tsdr.judging.trained import judge
+    from tsdr.models.model import load
+
+    if model:
+        of_training = [name for name in _given(context) if name not in OF_THE_LOG]
+        if of_training:
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in of_training)
+            raise InputError(f"--model judges models as they are, and trains none: leave out {options}")
+        told = read(log, column, concept_separator, separator)
+        with console.status("Predicting"):
+            judged = judge(told, [load(folder) for folder in model])
+        show_judged([str(folder) for folder in model], judged, console)
+        return
     compare(
         read(log, column, concept_separator, separator),
         backbone=backbone,
@@ -282,6 +309,11 @@ def tune_command(
         f"cross-validate before you believe the gain.\n--method {best.method}",
         soft_wrap=True,
     )
+
+
+def _given(context: typer.Context) -> list[str]:
+    """The options that were given, not left at their defaults."""
+    return [name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
 
 
 def _options(size: str | None) -> dict[str, str]:

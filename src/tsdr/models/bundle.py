@@ -114,6 +114,11 @@ class Bundle:
         )
 
 
+def is_bundle(folder: Path) -> bool:
+    """Whether there is a bundle in a folder, by its description."""
+    return (folder / DESCRIPTION).exists()
+
+
 def check_target(folder: Path) -> None:
     """Refuse to write a bundle over something that is none."""
     if folder.is_file():
