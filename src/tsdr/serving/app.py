@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path as FolderPath
 from typing import Annotated, Any
 
 from anyio import CapacityLimiter, fail_after, to_thread
@@ -31,12 +32,14 @@ from tsdr.serving.messages import (
     PredictResponse,
     Problem,
     RankedConcept,
+    Renewed,
     StoredAnswer,
     StudentName,
 )
 from tsdr.serving.page import page_routes
+from tsdr.serving.served import Serving
 from tsdr.serving.store import ConflictError, Store, Student
-from tsdr.serving.students import TARGET, Students, on_one_core
+from tsdr.serving.students import TARGET, on_one_core
 from tsdr.serving.token import Token
 
 EXPLORE, RANKED, LISTED = 0.1, 5, 100
@@ -64,14 +67,18 @@ def create_app(
     token: str | None = None,
     hosts: Iterable[str] | None = None,
     measures: Measures | None = None,
+    folder: FolderPath | None = None,
+    tell_others: Callable[[], None] = lambda: None,
 ) -> FastAPI:
-    """The service of a model and a store, which counts in `measures` of its own unless some are given.
+    """The service of a model and a store, and of the next model that comes into the `folder`.
+
+    It counts in `measures` of its own unless some are given; of another model, it can `tell_others` of its processes.
 
     With a token, every request but `/health` must bring it. With `hosts`, requests under another host name are refused:
     a page of another site could otherwise reach a service on the visitor's own machine by a name that it controls.
     """
     secret = Token(token)
-    students, measures, turns = Students(model, store), measures or Measures(), Turns(WRITERS)
+    serving, measures, turns = Serving(model, store, folder, tell_others), measures or Measures(), Turns(WRITERS)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -90,9 +97,9 @@ def create_app(
     app.add_middleware(Guard, measures=measures, hosts=hosts)
     _explain_errors(app)
     signed = [Depends(_token_check(secret)), Depends(_refuse_unknown_parameters)]
-    app.include_router(_student_routes(students, measures, turns), dependencies=signed)
-    app.include_router(_other_routes(app, students, measures), dependencies=signed)
-    app.include_router(page_routes(students, secret, measures, turns))
+    app.include_router(_student_routes(serving, measures, turns), dependencies=signed)
+    app.include_router(_other_routes(app, serving, measures), dependencies=signed)
+    app.include_router(page_routes(serving, secret, measures, turns))
 
     @app.head("/health", include_in_schema=False)
     @app.get("/health", responses={503: _ERRORS[503]})
@@ -100,17 +107,25 @@ def create_app(
         """Whether the model is loaded and answers can be stored."""
         return await look()
 
-    look = _health_check(model, store)
+    look = _health_check(serving, store)
+    app.state.serving = serving
     return app
 
 
-def _health_check(model: Model, store: Store) -> Callable[[], Awaitable[Health]]:
+def _health_check(serving: Serving, store: Store) -> Callable[[], Awaitable[Health]]:
     """A look at the store by a thread of its own: not to be had while it waits, and no other request waits for it."""
     own = CapacityLimiter(1)
 
     def look() -> Health:
         store.check()
-        return Health(status="ok", backbone=model.bundle.backbone, concepts=len(model.concepts), students=store.count())
+        model = serving.students.model
+        return Health(
+            status="ok",
+            bundle=serving.bundle,
+            backbone=model.bundle.backbone,
+            concepts=len(model.concepts),
+            students=store.count(),
+        )
 
     async def check() -> Health:
         try:
@@ -122,7 +137,7 @@ def _health_check(model: Model, store: Store) -> Callable[[], Awaitable[Health]]
     return check
 
 
-def _student_routes(students: Students, measures: Measures, turns: Turns) -> APIRouter:
+def _student_routes(serving: Serving, measures: Measures, turns: Turns) -> APIRouter:
     routes = APIRouter(prefix="/students/{student}", responses=_ERRORS, tags=["students"])
 
     async def turn(student: StudentId) -> AsyncIterator[None]:
@@ -139,6 +154,7 @@ def _student_routes(students: Students, measures: Measures, turns: Turns) -> API
     def add_answers(student: StudentId, answers: Annotated[NewAnswers, Body()]) -> AnswersAdded:
         """Store answers and skipped offers, one or several, all or none: durable once acknowledged, each event once."""
         given = [answers] if isinstance(answers, NewAnswer) else answers
+        students = serving.students
         added = students.add(student, [answer.to_store() for answer in given])
         measures.stored(added.answers, added.skips)
         return AnswersAdded(
@@ -155,9 +171,10 @@ def _student_routes(students: Students, measures: Measures, turns: Turns) -> API
         count: Annotated[int, Query(ge=1, le=MOST_ANSWERS, description="How many to list.")] = LISTED,
     ) -> AnswersFound:
         """List answers and skipped offers in the order in which they were acknowledged, page by page."""
-        known = students.store.find(student) or Student(-1, student, 0, 0)
+        store = serving.students.store
+        known = store.find(student) or Student(-1, student, 0, 0)
         end = min(after + count, known.events)
-        found = students.store.latest(known, max(0, end - after), end)
+        found = store.latest(known, max(0, end - after), end)
         return AnswersFound(
             answers=known.answers,
             skips=known.skips,
@@ -171,6 +188,7 @@ def _student_routes(students: Students, measures: Measures, turns: Turns) -> API
     @routes.get("/mastery")
     def mastery(student: StudentId) -> MasteryFound:
         """The probability of success on every concept; a student who is not known has no answers."""
+        students = serving.students
         found, concepts = students.mastery(student), students.model.concepts
         return MasteryFound.model_construct(
             answers=found.answers,
@@ -189,6 +207,7 @@ def _student_routes(students: Students, measures: Measures, turns: Turns) -> API
         concepts: Annotated[list[str] | None, Query(description=_AMONG)] = None,
     ) -> NextFound:
         """Offer a concept, and store the offer with its propensity: exploring makes the next log less selected."""
+        students = serving.students
         among = None if concepts is None else _named(concepts, students.model)
         found = students.next(student, target, explore, count, among)
         measures.offer(found.offer.explored)
@@ -210,19 +229,20 @@ def _student_routes(students: Students, measures: Measures, turns: Turns) -> API
     )
     def delete(student: StudentId) -> None:
         """Forget a student: every answer and every offer."""
-        if not students.delete(student):
+        if not serving.students.delete(student):
             raise HTTPException(404, "there is no such student")
 
     return routes
 
 
-def _other_routes(app: FastAPI, students: Students, measures: Measures) -> APIRouter:
+def _other_routes(app: FastAPI, serving: Serving, measures: Measures) -> APIRouter:
     routes = APIRouter(responses=_ERRORS)
 
     @routes.post("/predict")
     def predict(asked: PredictRequest) -> PredictResponse:
         """Predict for a history that comes with the request; nothing is stored."""
         on_one_core()
+        students = serving.students
         model = students.model
         session = model.session()
         unknown = students.unknown(answer.concept for answer in asked.history)
@@ -245,6 +265,13 @@ def _other_routes(app: FastAPI, students: Students, measures: Measures) -> APIRo
             ],
             unknown_concepts=unknown,
         )
+
+    @routes.post("/model")
+    def renew() -> Renewed:
+        """Serve the bundle that is in its folder by now; until it is checked, and if it is refused, the old one."""
+        changed = serving.renew()
+        serving.tell_others()
+        return Renewed(bundle=serving.bundle, changed=changed)
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {CONTENT_TYPE: {}}}})
     def metrics() -> Response:

@@ -220,10 +220,26 @@ class NextFound(_Message):
     unknown_concepts: UnknownConcepts
 
 
+class ServedBundle(_Message):
+    """The bundle that is served: its folder's name, how the digest of its weights begins, and since when it is."""
+
+    name: str | None
+    weights: str | None
+    since: datetime
+
+
+class Renewed(_Message):
+    """The bundle that is served now, and whether it is another one than before."""
+
+    bundle: ServedBundle
+    changed: bool
+
+
 class Health(_Message):
     """Whether the service can answer."""
 
     status: Literal["ok"]
+    bundle: ServedBundle
     backbone: str
     concepts: int
     students: int

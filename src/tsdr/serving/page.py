@@ -15,20 +15,18 @@ import numpy as np
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from markupsafe import Markup
-from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from tsdr.diagnosis.findings import Diagnosis
-from tsdr.errors import InputError, in_a_sentence
+from tsdr.errors import InputError
 from tsdr.models.direction import Direction, direction_of
 from tsdr.models.effects import effects_of
 from tsdr.models.evidence import FEW, Evidence
-from tsdr.models.model import Model
 from tsdr.report.pages import TONES, templates
 from tsdr.serving.databases import StoreError
 from tsdr.serving.guard import Turns
 from tsdr.serving.measures import Measures
-from tsdr.serving.messages import NAME, STUDENT, Name, StudentName, checked
+from tsdr.serving.messages import NAME, STUDENT, Name, ServedBundle, StudentName, checked
+from tsdr.serving.served import Serving, diagnosis_of
 from tsdr.serving.store import Answer, Student
 from tsdr.serving.students import TARGET, Ranked, Students, on_one_core
 from tsdr.serving.token import SIGNED_IN, Token
@@ -131,8 +129,8 @@ class ClassView:
 class Pages:
     """Fills the templates."""
 
-    def __init__(self, students: Students) -> None:
-        self.students = students
+    def __init__(self, students: Students, bundle: ServedBundle) -> None:
+        self.students, self.bundle = students, bundle
         self._templates = templates("tsdr.serving")
         self._templates.filters["shade"] = shade
         self._templates.filters["path"] = lambda name: quote(name, safe="")
@@ -184,7 +182,12 @@ class Pages:
     def _render(self, template: str, **content: Any) -> str:
         bundle = self.students.model.bundle
         recent = [student.id for student in self.students.store.recent(LISTED_STUDENTS)]
-        about = {"backbone": bundle.backbone, "concepts": self.students.model.concepts, "few": FEW}
+        about = {
+            "backbone": bundle.backbone,
+            "concepts": self.students.model.concepts,
+            "few": FEW,
+            "bundle": self.bundle,
+        }
         return self._templates.get_template(template).render(about=about, known=recent, **content)
 
     def _student(self, student: str) -> StudentView:
@@ -256,26 +259,24 @@ class Pages:
         )
 
 
-def diagnosis_of(model: Model) -> Diagnosis | None:
-    """What the bundle says of the selection of its log, or a refusal of what is no diagnosis."""
-    if model.bundle.diagnosis is None:
-        return None
-    try:
-        return Diagnosis.model_validate(model.bundle.diagnosis)
-    except ValidationError as error:
-        raise InputError(f"the bundle's diagnosis cannot be read ({in_a_sentence(error)[:500]})") from error
-
-
 def shade(success: float) -> Markup:
     """The colour of a probability and of the letters on it: from pale yellow to dark blue, the better mastered."""
     letters = "#12202c" if success < 0.82 else "#fff"
     return Markup(f"background:hsl({55 + 160 * success:.0f} 60% {92 - 62 * success:.0f}%);color:{letters}")
 
 
-def page_routes(students: Students, token: Token, measures: Measures, turns: Turns) -> APIRouter:
+def page_routes(serving: Serving, token: Token, measures: Measures, turns: Turns) -> APIRouter:
     """The routes of the page."""
     routes = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
-    pages = Pages(students)
+    latest = Pages(serving.students, serving.bundle)
+
+    def pages_now() -> Pages:
+        """Those of the model that is served now."""
+        nonlocal latest
+        students = serving.students
+        if latest.students is not students:
+            latest = Pages(students, serving.bundle)
+        return latest
 
     def signed_in(request: Request) -> None:
         if not token.signed_in(request):
@@ -284,6 +285,7 @@ def page_routes(students: Students, token: Token, measures: Measures, turns: Tur
     @routes.head("/", dependencies=[Depends(signed_in)])
     @routes.get("/", dependencies=[Depends(signed_in)])
     def look(student: Annotated[str, Query(max_length=1000)] = "") -> HTMLResponse:
+        pages = pages_now()
         if not student.strip():
             return HTMLResponse(pages.of_class())
         return HTMLResponse(pages.of_student(checked(STUDENT, student.strip(), "student")))
@@ -300,11 +302,12 @@ def page_routes(students: Students, token: Token, measures: Measures, turns: Tur
         correct: Annotated[Literal["1", "0", "skipped"], Form()],
         question: Annotated[str, Form(max_length=200)] = "",
     ) -> Response:
+        pages = pages_now()
         try:
             asked = checked(NAME, question.strip(), "question") if question.strip() else None
             outcome = None if correct == "skipped" else int(correct)
-            students.model.target(concept)  # what is typed by hand and not known is a slip, not a new concept
-            added = students.add(student, [Answer(event, asked, concept, outcome)])
+            pages.students.model.target(concept)  # what is typed by hand and not known is a slip, not a new concept
+            added = pages.students.add(student, [Answer(event, asked, concept, outcome)])
         except StoreError:
             raise
         except InputError as error:
@@ -314,13 +317,14 @@ def page_routes(students: Students, token: Token, measures: Measures, turns: Tur
 
     @routes.get("/log", dependencies=[Depends(signed_in)])
     def log() -> HTMLResponse:
-        if pages.of_log is None:
+        page = pages_now().of_log
+        if page is None:
             raise HTTPException(404, "the bundle has no diagnosis; tsdr diagnose LOG --model BUNDLE makes one")
-        return HTMLResponse(pages.of_log)
+        return HTMLResponse(page)
 
     @routes.get("/sign-in")
     def ask_token() -> HTMLResponse:
-        return HTMLResponse(pages.sign_in(wrong=False))
+        return HTMLResponse(pages_now().sign_in(wrong=False))
 
     @routes.post("/sign-in")
     def sign_in(request: Request, given: Annotated[str, Form(alias="token", max_length=1000)]) -> Response:
@@ -328,7 +332,7 @@ def page_routes(students: Students, token: Token, measures: Measures, turns: Tur
         if not token.is_asked:
             return response
         if not token.is_right(given):
-            return HTMLResponse(pages.sign_in(wrong=True), 401)
+            return HTMLResponse(pages_now().sign_in(wrong=True), 401)
         secure = request.url.scheme == "https"
         response.set_cookie(SIGNED_IN, given, httponly=True, samesite="strict", secure=secure)
         return response
