@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from tsdr import Batch, Log, fit, load, read_log, register_backbone, simulate
 from tsdr.backbones.dkt import DKT
 from tsdr.cli import main
 from tsdr.files import alone
+from tsdr.judging.trained import judge
 from tsdr.report.progress import TrainingProgress
 from tsdr.serving.store import Store
 from tsdr.training.epoch import Epoch
@@ -183,6 +185,53 @@ def test_a_second_fit_into_a_folder_is_refused(simulated: Path, tmp_path: Path, 
     assert second.code == 2
     assert "is being fitted by another command" in second.err
     assert not list(tmp_path.iterdir())
+
+
+def test_fit_leaves_a_bundle_alone_unless_it_is_to_take_its_place(
+    simulated: Path, bundle: Path, tmp_path: Path, tsdr: Callable[..., Run]
+) -> None:
+    out = tmp_path / "model"
+    shutil.copytree(bundle, out)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    arguments = ("fit", simulated, "--backbone", "counts", "--method", "naive", "--out", out)
+    refused = tsdr(*arguments)
+    assert refused.code == 2
+    assert "is a bundle already" in refused.err
+    assert "--replace" in refused.err
+    finished = tsdr(*arguments, "--resume")
+    assert finished.code == 0
+    assert "is finished" in finished.out
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert tsdr(*arguments, "--replace").code == 0
+    assert load(out).bundle.backbone == "counts"
+
+
+def test_evaluate_judges_trained_models_by_the_same_answers(
+    simulated: Path, bundle: Path, tmp_path: Path, tsdr: Callable[..., Run]
+) -> None:
+    """One of them does not know a concept: then neither is judged by it."""
+    log = read_log(simulated)
+    few = log.frame.filter(pl.col("concept") != "c1")
+    few.write_parquet(tmp_path / "few.parquet")
+    fit(Log(few), backbone="counts", method="naive").save(tmp_path / "new")
+    run = tsdr("evaluate", simulated, "--model", bundle, "--model", tmp_path / "new")
+    assert run.code == 0, run.err
+    assert f"{len(few):,} answers of {len(log.students)} students; {len(log) - len(few):,} more" in run.out
+    judged = judge(log, [load(bundle), load(tmp_path / "new")])
+    old, new = judged.metrics
+    for metric, change in judged.changes[0].items():
+        assert change.value == pytest.approx(new[metric] - old[metric])
+        assert change.low < change.value < change.high
+        assert f"{metric} {change.value:+.4f} (95 %" in run.out
+    same = judge(log, [load(bundle), load(bundle)]).changes[0]
+    assert {(change.low, change.value, change.high) for change in same.values()} == {(0, 0, 0)}
+    refused = tsdr("evaluate", simulated, "--model", bundle, "--folds", "3")
+    assert refused.code == 2
+    assert "leave out --folds" in refused.err
+
+
+def test_the_version_is_said(tsdr: Callable[..., Run]) -> None:
+    assert tsdr("--version").out == f"tsdr {version('tsdr')}\n"
 
 
 def test_evaluate_writes_a_record_a_fold_and_shows_baselines(

@@ -32,7 +32,7 @@ from tsdr.training.options import TrainingOptions
 PANEL = "Models"
 commands = typer.Typer()
 
-OF_THE_LOG = ("log", "model", "column", "concept_separator", "separator")
+OF_THE_LOG = ("log", "model", "column", "concept_separator", "separator", "plugin")
 METHOD_HELP = "Options are changed behind a name, as in tsdr:smoothness=0:clip=0.5/2."
 MethodName = Annotated[str, typer.Option(help=f"{METHOD_HELP} One of {', '.join(OBJECTIVES)}.")]
 Validation = Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of students to stop by.")]
