@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, settings
 
+import tsdr
 from served import VOCABULARY, random_bundle, random_log, random_model
 from tsdr import InputError, Vocabulary
 from tsdr.defaults import Extent
@@ -316,6 +318,43 @@ def test_a_parameter_that_there_is_not_is_refused(path: str, client: TestClient,
     assert store.offers().height == 0
 
 
+def test_the_model_is_replaced_while_it_serves(store: Store, tmp_path: Path) -> None:
+    """The new one answers from all that is stored; one that cannot be served is refused, and the old one stays."""
+    folder, answers = tmp_path / "mine", [answer(1), answer(2, "new topic")]
+    MODEL.save(folder)
+    client = TestClient(create_app(tsdr.load(folder), store, folder=folder))
+    client.post("/students/ada/answers", json=answers)
+    old, before = client.get("/students/ada/mastery").json()["mastery"], client.get("/health").json()["bundle"]
+    assert before["name"] == "mine"
+    assert str(tsdr.load(folder).bundle.digest).startswith(before["weights"])
+    same = client.post("/model").json()
+    assert same == {"bundle": before, "changed": False}
+    (folder / "bundle.json").write_text("{}")
+    assert "is not a bundle" in is_problem(client.post("/model"), 422)
+    assert client.get("/students/ada/mastery").json()["mastery"] == old
+    shutil.rmtree(folder)
+    new = Model(random_bundle("dkt", vocabulary=Vocabulary((*VOCABULARY.concepts, "new topic"), VOCABULARY.questions)))
+    new.with_diagnosis({"verdict": "no diagnosis"}).save(folder)
+    assert "diagnosis cannot be read" in is_problem(client.post("/model"), 422)
+    assert client.get("/health").json()["bundle"] == before
+    new.save(folder)
+    renewed = client.post("/model").json()
+    assert renewed["changed"]
+    assert renewed["bundle"] == client.get("/health").json()["bundle"] != before
+    session = new.session()
+    for one in answers:
+        session.observe(one["question"], one["concept"], one["correct"])
+    assert client.get("/students/ada/mastery").json()["mastery"] == pytest.approx(session.mastery(), abs=1e-5)
+    for page in (client.get("/").text, client.get("/?student=ada").text):
+        assert f"dkt, 12 concepts, bundle mine ({renewed['bundle']['weights']})" in page
+    assert client.post("/students/ada/answers", json=answer(3, "new topic")).json()["unknown_concepts"] == []
+
+
+def test_a_service_without_a_folder_keeps_its_model(client: TestClient) -> None:
+    assert "no folder" in is_problem(client.post("/model"), 422)
+    assert client.get("/health").json()["bundle"]["name"] is None
+
+
 def test_predict_needs_no_student(client: TestClient, store: Store) -> None:
     session = MODEL.session()
     session.observe("q01", "c03", 1)
@@ -462,6 +501,7 @@ def test_with_a_token_everything_but_health_asks_for_it(store: Store) -> None:
             assert client.get(path, headers={"authorization": f"{scheme} open sesame"}).status_code == 200
     is_problem(client.post("/students/eve/answers", json=answer(1)), 401)
     is_problem(client.post("/predict", json={}), 401)
+    is_problem(client.post("/model"), 401)
     is_problem(client.delete("/students/ada"), 401)
     for path in ("/", "/log", "/?student=ada"):
         assert client.get(path).headers["location"] == "/sign-in"

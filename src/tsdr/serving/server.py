@@ -3,9 +3,12 @@
 import gc
 import ipaddress
 import mmap
+import multiprocessing
 import os
+import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,7 +26,7 @@ from tsdr.models.model import load
 from tsdr.serving.app import create_app
 from tsdr.serving.connections import Connection
 from tsdr.serving.measures import SHARED_BYTES, Measures
-from tsdr.serving.page import diagnosis_of
+from tsdr.serving.served import Serving, checked_model
 from tsdr.serving.store import Store
 from tsdr.serving.students import on_one_core
 from tsdr.serving.token import Token
@@ -48,13 +51,13 @@ def check(bundle: Path, store: str) -> None:
     """Refuse a bundle, a store or a token that cannot be used, before any process is started with it."""
     on_one_core()  # processes that are forked from one with threads would wait for them
     Token(os.environ.get(TOKEN))
-    diagnosis_of(load(bundle))
+    checked_model(bundle)
     Store(store).close()
 
 
 def serve(bundle: Path, store: str, host: str, port: int, workers: int) -> None:
     """Serve until stopped. The token, if there is to be one, is in the environment: arguments can be seen by all."""
-    settings = Settings(str(bundle.resolve()), store, host)
+    settings = Settings(str(bundle.absolute()), store, host)
     with _listen(host, port) as listening:
         if workers == 1:
             with suppress(KeyboardInterrupt):
@@ -70,8 +73,10 @@ def application(settings: Settings, measures: Measures) -> FastAPI:
     sys.setswitchinterval(SWITCH_SECONDS)
     token = os.environ.get(TOKEN) or None
     hosts = None if token or not is_loopback(settings.host) else {settings.host, *_LOOPBACK}
-    model, store = load(settings.bundle), Store.served(settings.store)
-    app = create_app(model, store, token=token, hosts=hosts, measures=measures)
+    folder = Path(settings.bundle)
+    model, store = load(folder), Store.served(settings.store)
+    app = create_app(model, store, token=token, hosts=hosts, measures=measures, folder=folder, tell_others=tell_others)
+    follow_on_hangup(app.state.serving)
     # What was loaded stays: to look through it for garbage again and again would hold up requests.
     gc.collect()
     gc.freeze()
@@ -95,6 +100,18 @@ def work(
 
     with suppress(KeyboardInterrupt):
         uvicorn.Server(_config(app, callback_notify=beat, timeout_notify=BEAT_SECONDS)).run([listening])
+
+
+def follow_on_hangup(serving: Serving) -> None:
+    """Let SIGHUP have the model looked for anew, while requests are answered."""
+    signal.signal(signal.SIGHUP, lambda number, frame: threading.Thread(target=serving.follow).start())
+
+
+def tell_others() -> None:
+    """Have the first process, where there are several, pass on to all of them that there may be another model."""
+    first = multiprocessing.parent_process()
+    if first is not None and first.pid is not None:
+        os.kill(first.pid, signal.SIGHUP)
 
 
 def _config(app: FastAPI, **more: Any) -> uvicorn.Config:

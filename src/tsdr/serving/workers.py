@@ -126,5 +126,5 @@ class Workers:
 
     def _pass_on(self, number: int, frame: Any) -> None:
         for worker in self._workers:
-            if worker.process.is_alive() and worker.beat is not None and worker.process.pid is not None:
+            if worker.process.is_alive() and worker.process.pid is not None:
                 os.kill(worker.process.pid, number)
