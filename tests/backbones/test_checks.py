@@ -132,6 +132,11 @@ class RetrievesAllForAQuestion(DKT):
         return state if question is None else state + history.hidden.sum()
 
 
+class NeedsAFirstStep(DKT):
+    def encode(self, batch: Batch) -> States:
+        return replace(super().encode(batch), length=batch.concept[:, 0] * 0 + batch.mask.sum(1))
+
+
 class SummarisesInItsOwnWay(DKT):
     def __init__(self, n_concepts: int, n_questions: int) -> None:
         super().__init__(n_concepts, n_questions)
@@ -232,3 +237,8 @@ def test_what_is_wrong_about_a_summary_is_told_with_what_to_do(
 
 def test_a_summary_may_have_parameters_that_are_told() -> None:
     assert not failed(SaysWhatSummarises(7, 19))
+
+
+def test_a_student_without_answers_is_tried() -> None:
+    with pytest.raises(IndexError):
+        check_backbone(NeedsAFirstStep(7, 19))

@@ -222,7 +222,7 @@ class _Auditor:
     def _streaming(self) -> Check:
         """One interaction at a time, from none, gives what the whole batch gives."""
         every = self.model.answer(self.model.encode(self.batch), self.targets)
-        empty = self.batch.map(lambda tensor: torch.zeros_like(tensor[:, :1]))
+        empty = self.batch.map(lambda tensor: tensor[:, :0])
         history = self.model.encode(empty)
         deviations = {}
         for step in range(STEPS):
