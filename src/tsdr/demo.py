@@ -10,6 +10,7 @@ from rich.progress import track
 from tsdr.comparison import Comparison, compare
 from tsdr.defaults import BACKBONE, WINDOW
 from tsdr.diagnosis.diagnose import diagnose
+from tsdr.errors import InputError
 from tsdr.fitting import fit
 from tsdr.inspection import inspect_log
 from tsdr.log import Log
@@ -18,6 +19,7 @@ from tsdr.records.run import LIMIT
 from tsdr.report.plots import plot_comparison, plot_selection
 from tsdr.report.progress import TrainingProgress
 from tsdr.report.terminal import show_inspection
+from tsdr.serving.store import Store
 from tsdr.serving.transfer import enroll
 from tsdr.simulator import Simulation, simulate
 from tsdr.training.options import TrainingOptions
@@ -36,6 +38,7 @@ def run_demo(out: Path, console: Console, students: int) -> None:
         for gamma in track(GAMMAS, f"Simulating {students:,} students at six strengths of selection", console=console)
     ]
     shown = simulations[GAMMAS.index(SHOWN)]
+    enroll_some(shown, out / STUDENTS)
     shown.write(out / "log")
     console.print(f"\nA log in which students skip what is too hard or too dull (gamma {SHOWN}):")
     show_inspection(inspect_log(shown.offers()), console)
@@ -69,15 +72,24 @@ def run_demo(out: Path, console: Console, students: int) -> None:
 
 
 def _prepare_service(simulation: Simulation, out: Path, console: Console) -> None:
-    """Train a model to serve, find out how its log was selected, and make some of its students known."""
+    """Train a model to serve, and find out how its log was selected."""
     with TrainingProgress(TrainingOptions(), console) as progress:
         model = fit(simulation.log, on_epoch=progress.epoch)
     with console.status("Diagnosing the log") as status:
         found = diagnose(simulation.offers(), model, on_stage=status.update)
     model.with_diagnosis(found.model_dump(mode="json")).save(out / "model")
+
+
+def enroll_some(simulation: Simulation, path: Path) -> None:
+    """Make some students known. A store that is there already is kept, and refused if it is not of this very demo."""
     some = simulation.log.frame.filter(pl.col("student").is_in(list(simulation.log.students[:ENROLLED])))
-    (out / STUDENTS).unlink(missing_ok=True)
-    for _ in enroll(Log(some), f"sqlite:///{out / STUDENTS}"):
+    store = Store(f"sqlite:///{path}")
+    known = store.log().frame
+    store.close()
+    said = ["student", "question", "concept", "correct"]
+    if known.height and some.join(known, said, "anti").height:
+        raise InputError(f"{path}: has other answers than those of this demo; name another folder by --out")
+    for _ in enroll(Log(some), f"sqlite:///{path}"):
         pass
 
 

@@ -12,7 +12,7 @@ from tsdr.errors import InputError
 from tsdr.tables import DATE_TIMES, ZONED_DATE_TIMES, open_table, write_parquet
 
 REQUIRED = ("student", "concept", "correct")
-COLUMNS = ("student", "question", "concept", "correct", "time", "skipped", "event")
+COLUMNS = ("student", "question", "concept", "correct", "time", "skipped", "event", "acknowledged")
 Unknown = Literal["error", "skip"]  # what becomes of concepts that a vocabulary does not know
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum, pl.Null)
@@ -27,8 +27,9 @@ class Log:
     date-times) and, where the log has skipped offers, `skipped`. A skipped offer was shown and not answered:
     it has `skipped` true and no `correct`. Where the log has `event`, that is the platform's own name of the row.
 
-    Whatever order the rows come in, they are kept sorted by student and, stably, by time within the student; `rows`
-    has which row of the `source` each of them was, counted from 1.
+    Whatever order the rows come in, they are kept sorted by student and, stably, by time within the student or, where
+    the log has `acknowledged` (whole numbers), by that: a service's clock may have been set back. `rows` has which row
+    of the `source` each of them was, counted from 1.
     Without a `question` column the concept stands in; without `time`, the order of the student's rows does.
     Several skills in one row (a list, or text with `concept_separator`) are one concept: the set of them.
 
@@ -188,11 +189,14 @@ class _Canonical:
         columns["time"] = self._time() if "time" in theirs else self._order_of_rows(columns["student"])
         if "event" in theirs:
             columns["event"] = self._events()
+        if "acknowledged" in theirs:
+            columns["acknowledged"] = self._order()
         self.table = pl.DataFrame({name: columns[name] for name in COLUMNS if name in columns})
 
     def sorted(self) -> tuple[pl.DataFrame, pl.Series]:
-        """The table by student and time, and which row of the source each of its rows was, from 1."""
-        numbered = self.table.with_row_index("row", offset=1).sort("student", "time", maintain_order=True)
+        """The table by student and in order, and which row of the source each of its rows was, from 1."""
+        order = "acknowledged" if "acknowledged" in self.table.columns else "time"
+        numbered = self.table.with_row_index("row", offset=1).sort("student", order, maintain_order=True)
         return numbered.drop("row"), numbered["row"]
 
     def _refuse(self, column: str, bad: pl.Series, reason: str) -> None:
@@ -230,6 +234,14 @@ class _Canonical:
             raise self._wrong_type("event", "ids are text or whole numbers")
         events = raw.cast(pl.String)
         return events.set(events.str.strip_chars() == "", None).alias("event")
+
+    def _order(self) -> pl.Series:
+        raw = self.raw["acknowledged"]
+        if not (raw.dtype.is_integer() or raw.dtype in _TEXT):
+            raise self._wrong_type("acknowledged", "an order is whole numbers")
+        order = raw.cast(pl.String).str.strip_chars().cast(pl.Int64, strict=False)
+        self._refuse("acknowledged", order.is_null(), "is no whole number; give every row one, or leave the column out")
+        return order.alias("acknowledged")
 
     def _concept(self, separator: str | None) -> pl.Series:
         raw = self.raw["concept"]

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy
 from postgres import backends, postgres_server
 
-from tsdr import InputError
+from tsdr import InputError, read_log
 from tsdr.serving.databases import HeldError, StoreError, without_password
 from tsdr.serving.store import SCHEMA, Added, Answer, ConflictError, Offer, Store, Student, _tables
 
@@ -195,14 +195,25 @@ def test_the_store_is_a_log(store: Store) -> None:
     store.add("ben", [Answer("1", "q", "d", 1, 1.0)])
     columns = ("student", "question", "concept", "correct")
     assert store.log().frame.select(columns).rows() == [
-        ("ada", "no question: c", "c", 0),  # not the question "c", if there is one
         ("ada", "q", "c", 1),
+        ("ada", "no question: c", "c", 0),  # not the question "c", if there is one
         ("ben", "q", "d", 1),
     ]
     store.delete("ada")
     store.delete("ben")
     store.add("cy", [Answer("1", None, "c", 1, 1.0)])
     assert store.log().frame.select(columns).rows() == [("cy", "c", "c", 1)]
+
+
+def test_a_clock_that_was_set_back_does_not_change_the_order(store: Store, tmp_path: Path) -> None:
+    told = [Answer(f"e{i}", "q", "c", int(i < 5), 1000.0 - 10 * i) for i in range(10)]
+    for answer in told:
+        store.add("ada", [answer])
+    store.log().write(tmp_path / "log.parquet")
+    for log in (store.log(), read_log(tmp_path / "log.parquet")):
+        assert log.frame["correct"].to_list() == [1] * 5 + [0] * 5
+        assert log.frame["acknowledged"].to_list() == list(range(10))
+        assert log.frame["time"].to_list() == [answer.time for answer in told]
 
 
 def test_those_seen_last_come_first(store: Store) -> None:

@@ -23,7 +23,7 @@ from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
 from tsdr.errors import InputError, extra_missing, in_a_sentence
 
-CONNECTING = 3  # seconds until a server has to be connected to
+CONNECTING = 2  # seconds until a server has to be connected to
 SILENCE = 1.0  # seconds for which a server that did not answer is not asked again
 CHECKED = 1.0  # seconds for which a check that went well holds
 
@@ -36,7 +36,7 @@ class Patience(NamedTuple):
 
 
 COMMAND = Patience(30.0, None)  # whoever calls it can wait
-SERVICE = Patience(1.5, 2.5)  # whoever asks is told within five seconds, what comes before and after included
+SERVICE = Patience(1.5, 2.0)  # whoever asks is told within five seconds, what comes before and after included
 
 
 class StoreError(InputError):

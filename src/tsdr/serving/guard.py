@@ -16,7 +16,7 @@ from tsdr.serving.databases import HeldError
 from tsdr.serving.measures import Measures
 
 LARGEST_BODY = 1 << 20
-TURN_SECONDS = 1.5
+TURN_SECONDS = 1.0
 LEFT = 499  # a client that left before its request was read
 PROBLEM = "application/problem+json"
 _HEADERS = {

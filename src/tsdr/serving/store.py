@@ -266,10 +266,13 @@ class Store:
         return number
 
     def log(self) -> Log:
-        """All answers, as a log to learn from, and the offers that were skipped, if there are any."""
+        """All answers, as a log to learn from, and the offers that were skipped, if there are any.
+
+        They are in the order in which they were acknowledged, whatever the clock said, which `time` has.
+        """
         query = sql.select(_students.c.id, *(_answers.c[name] for name in list(_LOG)[1:]))
         query = query.select_from(_answers.join(_students)).order_by(_students.c.id, _answers.c.place)
-        found = self._table(query, _LOG)
+        found = self._table(query, _LOG).rename({"place": "acknowledged"})
         if found["correct"].has_nulls():
             found = found.with_columns(skipped=pl.col("correct").is_null())
         if found["question"].is_null().all():
@@ -332,6 +335,7 @@ _LOG = {
     "correct": pl.Int64,
     "time": pl.Float64,
     "event": pl.String,
+    "place": pl.Int64,
 }
 _OFFERS = {
     "offer": pl.Int64,
