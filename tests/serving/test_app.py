@@ -606,6 +606,22 @@ def test_measures_are_in_the_format_of_prometheus(client: TestClient) -> None:
     assert "ada" not in text
 
 
+def test_requests_are_logged_by_their_route_and_name_nobody(
+    client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", logger="tsdr.access"):
+        client.post("/students/ada/answers", json=answer(1))
+        client.get("/students/ada/next?concept=c03")
+        client.get("/nothing/ada")
+    said = [record.getMessage() for record in caplog.records if record.name == "tsdr.access"]
+    assert [line.split()[:3] for line in said] == [
+        ["POST", "/students/{student}/answers", "200"],
+        ["GET", "/students/{student}/next", "422"],
+        ["GET", "none", "404"],
+    ]
+    assert "ada" not in str(said)
+
+
 def test_no_page_of_it_asks_another_host_for_anything(client: TestClient) -> None:
     response = client.get("/")
     assert "default-src 'none'" in response.headers["content-security-policy"]

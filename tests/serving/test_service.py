@@ -1,8 +1,12 @@
 """The service is killed under load, five times, and has every answer that it acknowledged, once and in order."""
 
+import json
+import os
 import random
+import signal
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -128,3 +132,62 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
         assert found["mastery"] == pytest.approx(session.mastery(), abs=1e-5)
     finally:
         service.kill()
+
+
+def test_a_bundle_is_replaced_under_load_and_no_request_is_lost(tmp_path: Path) -> None:
+    """By SIGHUP and by a request, in both of its processes; one that is damaged changes nothing."""
+    folder = tmp_path / "model"
+    random_bundle("dkt").write(folder)
+    service = Service(folder, f"sqlite:///{tmp_path / 'students.db'}", workers=2)
+    service.start()
+    ended, failures, sent = threading.Event(), list[object](), list[int]()
+
+    def send(student: str) -> None:
+        client, count = httpx.Client(base_url=service.url, timeout=20), 0
+        while not ended.is_set():
+            try:
+                answer = {"event": str(count), "concept": "c01", "correct": count % 2}
+                stored = client.post(f"/students/{student}/answers", json=answer)
+                found = client.get(f"/students/{student}/mastery")
+            except httpx.HTTPError as error:
+                failures.append(error)
+                return
+            count += 1
+            if stored.status_code != 200 or found.status_code != 200 or found.json()["answers"] != count:
+                failures.append((stored.text, found.text))
+        sent.append(count)
+
+    threads = [threading.Thread(target=send, args=(f"s{i}",)) for i in range(2)]
+    try:
+        for thread in threads:
+            thread.start()
+        random_bundle("counts").write(folder)
+        os.kill(service.pid, signal.SIGHUP)
+        wait_for(service, "counts")
+        whole = {path: path.read_bytes() for path in folder.glob("weights*")}
+        for path, content in whole.items():
+            path.write_bytes(content[:-1])
+        refused = httpx.post(f"{service.url}/model", timeout=20)
+        assert refused.status_code == 422
+        assert "damaged" in refused.json()["detail"]
+        wait_for(service, "counts")
+        random_bundle("dkt").write(folder)
+        assert httpx.post(f"{service.url}/model", timeout=20).json()["changed"]
+        wait_for(service, "dkt")
+        ended.set()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        assert min(sent) > 5
+    finally:
+        ended.set()
+        service.kill()
+
+
+def wait_for(service: Service, backbone: str) -> None:
+    """Until ten connections, one after the other, all come to a process that serves this model."""
+    end, seen = time.monotonic() + PATIENCE, 0
+    while seen < 10:
+        assert time.monotonic() < end, f"{backbone} is not served"
+        with urllib.request.urlopen(f"{service.url}/health", timeout=20) as health:
+            seen = seen + 1 if json.load(health)["backbone"] == backbone else 0

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -166,6 +166,10 @@ def serve_command(
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes.")] = 1,
     store: StoreUrl = DEFAULT_STORE,
+    log_level: Annotated[
+        Literal["error", "warning", "info"],
+        typer.Option(help="What is logged to standard error; info: every request, by its route, without names."),
+    ] = "warning",
 ) -> None:
     """Serve a model: answers in, mastery out, over HTTP, with a page; TSDR_TOKEN in the environment is asked for."""
     with serving_installed():
@@ -179,4 +183,4 @@ def serve_command(
         f"Serving {bundle} at http://{shown}:{port}/ (Ctrl-C stops it); students in {without_password(store)}",
         soft_wrap=True,
     )
-    serve(bundle, store, host, port, workers)
+    serve(bundle, store, host, port, workers, log_level)

@@ -1,6 +1,7 @@
 """What stands between the network and the application: sizes, origins, hosts, headers, turns, and a count of all."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ LARGEST_BODY = 1 << 20
 TURN_SECONDS = 1.0
 LEFT = 499  # a client that left before its request was read
 PROBLEM = "application/problem+json"
+ACCESS = logging.getLogger("tsdr.access")  # by routes, for paths name students
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -66,7 +68,9 @@ class Guard:
                 await self._bounded(scope, receive, told)
         finally:
             status = LEFT if scope.get("left") else status
-            self.measures.request(_route(scope), scope["method"], status, time.perf_counter() - begin)
+            route, method, seconds = _route(scope), scope["method"], time.perf_counter() - begin
+            self.measures.request(route, method, status, seconds)
+            ACCESS.info("%s %s %d %.0f ms", method if method.isalpha() else "other", route, status, 1000 * seconds)
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the body, up to the limit, before the application sees the request."""

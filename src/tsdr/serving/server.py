@@ -2,6 +2,7 @@
 
 import gc
 import ipaddress
+import logging
 import mmap
 import multiprocessing
 import os
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 from fastapi import FastAPI
@@ -32,6 +33,7 @@ from tsdr.serving.students import on_one_core
 from tsdr.serving.token import Token
 from tsdr.serving.workers import BEAT_SECONDS, Workers
 
+LogLevel = Literal["error", "warning", "info"]
 TOKEN = "TSDR_TOKEN"
 SWITCH_SECONDS = 0.0005
 RETRY_SECONDS = 0.5
@@ -55,8 +57,10 @@ def check(bundle: Path, store: str) -> None:
     Store(store).close()
 
 
-def serve(bundle: Path, store: str, host: str, port: int, workers: int) -> None:
+def serve(bundle: Path, store: str, host: str, port: int, workers: int, log_level: LogLevel) -> None:
     """Serve until stopped. The token, if there is to be one, is in the environment: arguments can be seen by all."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("tsdr").setLevel(log_level.upper())
     settings = Settings(str(bundle.absolute()), store, host)
     with _listen(host, port) as listening:
         if workers == 1:
@@ -120,7 +124,7 @@ def _config(app: FastAPI, **more: Any) -> uvicorn.Config:
         http=Connection,
         ws="none",
         log_level="warning",
-        access_log=False,  # paths name students
+        access_log=False,  # paths name students; the guard has a log of its own
         server_header=False,
         **more,
     )
