@@ -36,6 +36,8 @@ from tsdr.serving.store import Store
 SOON = 5.0  # seconds within which everything is answered, in whatever way
 STUDENTS, WRITERS = 4, 4
 BROKEN: list[str] = []
+# Every request has a connection of its own, as those of different clients have.
+CLIENT = httpx.Client(timeout=60, limits=httpx.Limits(max_connections=None, max_keepalive_connections=0))
 
 
 def held(what: str, holds: bool) -> None:
@@ -64,7 +66,7 @@ def asked(method: str, url: str, **more: object) -> tuple[int, float]:
     """The status of a request, 0 for none, and how long it took."""
     begin = time.monotonic()
     try:
-        status = httpx.request(method, url, timeout=60, **more).status_code  # type: ignore[arg-type]
+        status = CLIENT.request(method, url, **more).status_code  # type: ignore[arg-type]
     except httpx.TransportError:
         status = 0
     return status, time.monotonic() - begin
