@@ -514,6 +514,20 @@ def test_with_a_token_everything_but_health_asks_for_it(store: Store) -> None:
     assert client.get("/").status_code == 200
 
 
+def test_the_interface_is_a_page_of_its_own_behind_the_token(store: Store) -> None:
+    client = TestClient(create_app(MODEL, store, token="open sesame"), follow_redirects=False)
+    assert client.get("/docs").headers["location"] == "/sign-in"
+    page = client.get("/docs", headers={"authorization": "Bearer open sesame"}).text
+    described = client.get("/openapi.json", headers={"authorization": "Bearer open sesame"}).json()
+    for path, methods in described["paths"].items():
+        assert all(f"{method.upper()} {path}</code>" in page for method in methods)
+    assert "concepts</code>" in page
+    assert "list of string or null, if any" in page
+    assert "<script" not in page
+    client.post("/sign-in", data={"token": "open sesame"})
+    assert client.get("/docs").status_code == 200
+
+
 def test_odd_tokens(client: TestClient, store: Store) -> None:
     for token, why in (("日本", "ASCII"), ("a\nb", "printable"), ("a ", "space"), ("x" * 1001, "1,000 characters")):
         with pytest.raises(InputError, match=why):

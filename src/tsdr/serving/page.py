@@ -4,7 +4,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -26,6 +26,7 @@ from tsdr.serving.databases import StoreError
 from tsdr.serving.guard import Turns
 from tsdr.serving.measures import Measures
 from tsdr.serving.messages import NAME, STUDENT, Name, ServedBundle, StudentName, checked
+from tsdr.serving.reference import messages_of, operations_of
 from tsdr.serving.served import Serving, diagnosis_of
 from tsdr.serving.store import Answer, Student
 from tsdr.serving.students import TARGET, Ranked, Students, on_one_core
@@ -159,6 +160,10 @@ class Pages:
             worth=effects.concepts[:SHOWN_CONCEPTS] if effects else [],
             direction=self._direction,
         )
+
+    def of_interface(self, openapi: Mapping[str, Any]) -> str:
+        """The interface of the service."""
+        return self._render("reference.html", operations=list(operations_of(openapi)), messages=messages_of(openapi))
 
     def sign_in(self, wrong: bool) -> str:
         """The form that asks for the token."""
@@ -321,6 +326,12 @@ def page_routes(serving: Serving, token: Token, measures: Measures, turns: Turns
         if page is None:
             raise HTTPException(404, "the bundle has no diagnosis; tsdr diagnose LOG --model BUNDLE makes one")
         return HTMLResponse(page)
+
+    @routes.get("/docs")
+    def interface(request: Request) -> HTMLResponse:
+        if not token.brought_by(request):
+            raise HTTPException(303, headers={"Location": "/sign-in"})
+        return HTMLResponse(pages_now().of_interface(request.app.openapi()))
 
     @routes.get("/sign-in")
     def ask_token() -> HTMLResponse:
