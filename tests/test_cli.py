@@ -388,6 +388,7 @@ def test_predict_and_mastery_write_tables(
     assert run.code == 0, run.err
     predicted = pl.read_parquet(tmp_path / "predictions.parquet")
     assert predicted.equals(load(bundle).predict_log(log))
+    assert predicted["row"].to_list() == list(range(1, len(log) + 1)), "as they are in the file"
     run = tsdr("mastery", bundle, simulated, "--out", tmp_path / "mastery.csv")
     assert run.code == 0, run.err
     assert f"mean over {len(log.students):,} students" in run.out

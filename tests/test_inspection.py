@@ -24,7 +24,7 @@ def test_counts_are_those_of_a_small_log_by_hand() -> None:
     assert found.busiest_tenth_share == pytest.approx(11 / 30)
     assert found.quieter_half_share == pytest.approx(8 / 30)
     assert found.rare_concepts == 2
-    assert found.oddity is None
+    assert found.oddities == ()
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,22 @@ def test_counts_are_those_of_a_small_log_by_hand() -> None:
         (lambda f: f.with_columns(skipped=pl.lit(True), correct=None), "nothing to learn"),
     ],
 )
-def test_the_first_thing_that_looks_wrong_is_named(change: object, words: str) -> None:
+def test_what_looks_wrong_is_named(change: object, words: str) -> None:
     assert callable(change)
-    oddity = inspect_log(Log(change(frame()))).oddity
-    assert oddity is not None
-    assert words in oddity
+    oddities = inspect_log(Log(change(frame()))).oddities
+    assert words in oddities[0]
+
+
+def test_all_that_looks_wrong_is_named() -> None:
+    rows = frame().with_columns(correct=pl.lit(1))
+    oddities = inspect_log(Log(pl.concat([rows, rows.head(2)]))).oddities
+    assert len(oddities) == 2
+    assert "2 rows repeat" in oddities[0]
+    assert "Every answer is 1" in oddities[1]
 
 
 def test_a_simulated_and_a_real_log_look_right(real_logs: RealLogs) -> None:
-    assert inspect_log(simulate(students=100).offers()).oddity is None
+    assert inspect_log(simulate(students=100).offers()).oddities == ()
     statics = inspect_log(real_logs.read("statics"))
     assert statics.interactions == 189_297
     a_student = real_logs.read("statics").frame.group_by("student").len()["len"].to_list()

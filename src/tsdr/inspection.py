@@ -1,5 +1,6 @@
-"""What is in a log, in a few numbers, and the first thing in it that looks wrong."""
+"""What is in a log, in a few numbers, and what in it looks wrong."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
@@ -13,7 +14,7 @@ SHORT = 5
 
 @dataclass(frozen=True)
 class Inspection:
-    """The numbers that describe a log; `oddity` is a sentence about the first thing that looks wrong, if any.
+    """The numbers that describe a log; `oddities` are sentences about what looks wrong, the worst first.
 
     `share_in_view` is how much of the log the latest so many answers of each student are.
     """
@@ -29,7 +30,7 @@ class Inspection:
     quieter_half_share: float
     rare_concepts: int
     skipped_offers: int
-    oddity: str | None
+    oddities: tuple[str, ...]
 
     def rows(self) -> list[tuple[str, str]]:
         """What is measured and its value, as text, in the order to read them."""
@@ -87,43 +88,46 @@ def inspect_log(log: Log) -> Inspection:
         quieter_half_share=int(busiest_first.tail(half).sum()) / max(answered.height, 1),
         rare_concepts=int((per_concept < RARE).sum()),
         skipped_offers=log.skipped_offers,
-        oddity=_first_oddity(log, per_student),
+        oddities=tuple(_oddities(log, per_student)),
     )
 
 
-def _first_oddity(log: Log, answers_a_student: pl.Series) -> str | None:
+def _oddities(log: Log, answers_a_student: pl.Series) -> Iterator[str]:
     """What would do most harm comes first."""
     answered = log.answered
     if not answered.height:
-        return "No row has an answer: every offer was skipped, so there is nothing to learn from."
+        yield "No row has an answer: every offer was skipped, so there is nothing to learn from."
+        return
     attempts = answered.group_by("student", "question", "time").agg(
         concepts=pl.col("concept").n_unique(), rows=pl.len()
     )
     exploded = attempts.filter(pl.col("concepts") > 1)["rows"].sum()
     if exploded:
-        return (
+        yield (
             f"{exploded:,} rows share student, question and time but not the concept: the log seems to have one row "
             "a skill. Each attempt's answer then stands in several rows, and a model can read it from the one "
             "before. Keep one row an attempt, with all its skills in the concept column."
         )
-    copies = answered.height - attempts.height
+    copies = answered.height - answered.select("student", "question", "time", "concept").n_unique()
     if copies:
-        return f"{copies:,} rows repeat another row's student, question and time. Are they written twice?"
+        yield (
+            f"{copies:,} rows repeat another row's student, question and time. Are they written twice? "
+            "`tsdr clean --drop copies` leaves them out."
+        )
     if answered["correct"].n_unique() == 1:
-        return f"Every answer is {answered['correct'][0]}. Is the right column mapped to 'correct'?"
+        yield f"Every answer is {answered['correct'][0]}. Is the right column mapped to 'correct'?"
     if answered["concept"].n_unique() > answered.height / 2:
-        return "More than half of the answers have a concept of their own. Is a question id mapped to 'concept'?"
+        yield "More than half of the answers have a concept of their own. Is a question id mapped to 'concept'?"
     short = (answers_a_student < SHORT).sum()
     if short > len(answers_a_student) / 2:
-        return (
+        yield (
             f"{short:,} of {len(answers_a_student):,} students have fewer than {SHORT} answers and are left out of "
             "sequences by default. Is the right column mapped to 'student'?"
         )
     concepts = log.frame.group_by("question").agg(pl.col("concept").n_unique())["concept"]
     torn = (concepts > 1).sum()
-    if torn:
-        return f"{torn:,} of {len(concepts):,} questions have several concepts. One, the set of them, is meant."
+    if torn and not exploded:
+        yield f"{torn:,} of {len(concepts):,} questions have several concepts. One, the set of them, is meant."
     steps = answered.select((pl.col("time").diff().over("student") == 0).mean().alias("ties"))["ties"][0]
-    if steps > 0.5:
-        return f"{steps:.0%} of the answers have the time of the one before: their order is that of the file."
-    return None
+    if steps is not None and steps > 0.5:
+        yield f"{steps:.0%} of the answers have the time of the one before: their order is that of the file."

@@ -1,6 +1,6 @@
 """Log: the one table of interactions that everything else reads, its checks and its vocabulary."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -89,6 +89,43 @@ def with_skipped(answers: Log, skipped: Log) -> Log:
     return Log(pl.concat([answers.frame.with_columns(skipped=pl.lit(False)), skipped.frame]))
 
 
+def after(earlier: Log, log: Log) -> tuple[Log, pl.Series]:
+    """What the students of a log did before it, and then the log; and which rows of both are the log's.
+
+    Their order is that of the two logs, whose times are compared, where they are times, and not put together.
+    """
+    known = earlier.frame.filter(pl.col("student").is_in(log.students))
+    if known["time"].dtype == log.frame["time"].dtype and not (_is_order(known) or _is_order(log.frame)):
+        ends = known.group_by("student").agg(pl.col("time").max().alias("end"))
+        begins = log.frame.group_by("student").agg(pl.col("time").min().alias("begin"))
+        late = ends.join(begins, on="student").filter(pl.col("end") >= pl.col("begin")).sort("student")
+        if late.height:
+            student, end, begin = late.row(0)
+            raise InputError(
+                f"{earlier.source}: is to be earlier than {log.source}, and student {student!r} has a row at {end} in "
+                f"it, where the other begins at {begin} ({late.height:,} students are like that); cut it off before"
+            )
+    parts = []
+    for frame, later in ((known, False), (log.frame, True)):
+        flags = pl.lit(False).alias("skipped") if "skipped" not in frame.columns else pl.col("skipped")
+        parts.append(frame.select("student", "question", "concept", "correct", flags, later=pl.lit(later)))
+    both = pl.concat(parts).sort("student", maintain_order=True)
+    return Log(both.drop("later").with_columns(time=pl.int_range(pl.len()).over("student"))), both["later"]
+
+
+def times_as_written(
+    path: str | Path, rows: pl.Series, columns: Mapping[str, str | None] | None = None, separator: str | None = None
+) -> pl.Series | None:
+    """The times of these rows of a file, counted from 1, as they stand there; None if it has none."""
+    frame, theirs, _ = raw_table(path, columns, separator)
+    return frame[theirs["time"]].gather(rows - 1).alias("time") if "time" in theirs else None
+
+
+def _is_order(frame: pl.DataFrame) -> bool:
+    """Whether the time is the mere order of a student's rows."""
+    return frame.select((pl.col("time") == pl.int_range(pl.len()).over("student")).all()).item() is True
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """The names behind the dense integers that a model sees: id i of a concept is `concepts[i]`."""
@@ -125,13 +162,21 @@ def read_log(
 
     Raises `InputError`, with file, row, column and what to do, for anything that could be misread.
     """
-    table = open_table(Path(path), separator)
-    theirs = _resolve_columns(table.columns, columns or {}, str(path))
-    frame = table.read(list(theirs.values()))
+    frame, theirs, _ = raw_table(path, columns, separator)
     written_by_us = set(COLUMNS[:5]) <= set(frame.columns) and frame.schema == Log(frame[:0]).frame.schema
     if frame.height == 0 and not written_by_us:
         raise InputError(f"{path}: has a header and no rows; there is nothing to learn from")
     return Log(frame, source=str(path), columns=theirs, concept_separator=concept_separator)
+
+
+def raw_table(
+    path: str | Path, columns: Mapping[str, str | None] | None = None, separator: str | None = None
+) -> tuple[pl.DataFrame, dict[str, str], list[str]]:
+    """The columns of a file that a log is made of, as they are, by which names; and the columns that are not used."""
+    table = open_table(Path(path), separator)
+    theirs = _resolve_columns(table.columns, columns or {}, str(path))
+    unused = [name for name in table.columns if name not in theirs.values()]
+    return table.read(list(theirs.values())), theirs, unused
 
 
 def _codes(column: str, names: tuple[str, ...]) -> pl.Expr:
@@ -149,6 +194,7 @@ def _resolve_columns(found: list[str], asked: Mapping[str, str | None], source: 
     theirs = {ours: name for ours, name in named.items() if name}
     for ours in REQUIRED:
         theirs.setdefault(ours, ours)
+    missing = []
     for ours, name in theirs.items():
         if name not in found:
             advice = (
@@ -156,12 +202,12 @@ def _resolve_columns(found: list[str], asked: Mapping[str, str | None], source: 
                 if len(found) == 1
                 else f"Name the right one with columns={{{ours!r}: ...}} or --column {ours}=..."
             )
-            raise InputError(
-                f"{source}: column {name!r}, for our {ours!r}, is missing; "
-                f"the file has {', '.join(map(repr, found))}. {advice}"
-            )
+            told = f"the file has {', '.join(map(repr, found))}. {advice}"
+            missing.append(Fault(ours, f"{source}: column {name!r}, for our {ours!r}, is missing; {told}"))
         if f"{name}_duplicated_0" in found:
-            raise InputError(f"{source}: has two columns named {name!r}; rename one of them")
+            missing.append(Fault(ours, f"{source}: has two columns named {name!r}; rename one of them"))
+    if missing:
+        raise UnreadableError(missing)
     for name in theirs.values():
         twins = [other for other, its in theirs.items() if its == name]
         if len(twins) > 1:
@@ -172,25 +218,57 @@ def _resolve_columns(found: list[str], asked: Mapping[str, str | None], source: 
     return theirs
 
 
+@dataclass(frozen=True, eq=False)
+class Fault:
+    """What cannot be read of a column of a table: in the rows where `rows` is true, or, without them, at all."""
+
+    column: str
+    message: str
+    rows: pl.Series | None = None
+
+
+class UnreadableError(InputError):
+    """A table that cannot be read as a log: everything that is wrong with it, of which the message says the first."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        others = len(faults) - 1
+        more = f"; {others} more {'fault' if others == 1 else 'faults'}: `tsdr inspect` lists them" if others else ""
+        super().__init__(faults[0].message + more)
+
+
 class _Canonical:
-    """Turns a user's table into the columns, types and order of a `Log`, or refuses it row by row."""
+    """Turns a user's table into the columns, types and order of a `Log`, or refuses it with all that is wrong."""
 
     def __init__(
         self, frame: pl.DataFrame, theirs: Mapping[str, str], source: str, concept_separator: str | None
     ) -> None:
         self.theirs = theirs
         self.source = source
+        self.faults: list[Fault] = []
         self.raw = frame.select(pl.col(name).alias(ours) for ours, name in theirs.items())
-        columns = {"student": self._ids("student"), "concept": self._concept(concept_separator)}
-        columns["question"] = self._ids("question") if "question" in theirs else columns["concept"]
-        if "skipped" in theirs:
-            columns["skipped"] = self._flags("skipped", pl.lit(True)).cast(pl.Boolean)
-        columns["correct"] = self._correct(columns.get("skipped"))
-        columns["time"] = self._time() if "time" in theirs else self._order_of_rows(columns["student"])
-        if "event" in theirs:
-            columns["event"] = self._events()
-        if "acknowledged" in theirs:
-            columns["acknowledged"] = self._order()
+        columns: dict[str, pl.Series] = {}
+        readings: dict[str, Callable[[], pl.Series]] = {
+            "student": lambda: self._ids("student"),
+            "concept": lambda: self._concept(concept_separator),
+            "question": lambda: self._ids("question") if "question" in theirs else columns["concept"],
+            "skipped": lambda: self._flags("skipped", pl.lit(True)).cast(pl.Boolean),
+            "correct": lambda: self._correct(columns.get("skipped")),
+            "time": lambda: self._time() if "time" in theirs else self._order_of_rows(columns["student"]),
+            "event": self._events,
+            "acknowledged": self._order,
+        }
+        for name, reading in readings.items():
+            if name in ("skipped", "event", "acknowledged") and name not in theirs:
+                continue
+            try:
+                columns[name] = reading()
+            except InputError as error:
+                self.faults.append(Fault(name, str(error)))
+            except KeyError:  # what it is read from cannot be read
+                continue
+        if self.faults:
+            raise UnreadableError(self.faults)
         self.table = pl.DataFrame({name: columns[name] for name in COLUMNS if name in columns})
 
     def sorted(self) -> tuple[pl.DataFrame, pl.Series]:
@@ -200,7 +278,7 @@ class _Canonical:
         return numbered.drop("row"), numbered["row"]
 
     def _refuse(self, column: str, bad: pl.Series, reason: str) -> None:
-        """Raise for the first row where `bad` is true, if there is one."""
+        """Keep what is wrong where `bad` is true, if it is anywhere; the first row is named."""
         count = bad.sum()
         if not count:
             return
@@ -210,9 +288,8 @@ class _Canonical:
         value = self.raw[column].slice(row, 1).to_list()[0]
         role = "" if name == column else f" (our {column!r})"
         more = f" ({count:,} rows are like that)" if count > 1 else ""
-        raise InputError(
-            f"{self.source}: row {row + 1} after the header, column {name!r}{role}: {value!r} {reason}{more}"
-        )
+        message = f"{self.source}: row {row + 1} after the header, column {name!r}{role}: {value!r} {reason}{more}"
+        self.faults.append(Fault(column, message, bad))
 
     def _wrong_type(self, column: str, rule: str) -> InputError:
         found = self.raw[column].dtype
@@ -281,7 +358,11 @@ class _Canonical:
         flags = text.replace_strict(_FLAGS, default=None, return_dtype=pl.Int8).alias(column)
         absent = text.is_null() | (text == "").fill_null(False)
         bad = flags.to_frame().select(flags.is_null() & (~absent | needed)).to_series()
-        self._refuse(column, bad, "is not 0, 1, true or false; recode the column")
+        self._refuse(
+            column,
+            bad,
+            "is not 0, 1, true or false; recode the column, or say what its words mean: `tsdr clean --status`",
+        )
         return flags
 
     def _correct(self, skipped: pl.Series | None) -> pl.Series:

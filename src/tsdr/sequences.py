@@ -500,7 +500,7 @@ def _unknown_concept(names: pl.Series) -> InputError:
     return InputError(
         f"concept {names[0]!r} is not in the vocabulary ({len(names):,} interactions with "
         f"{names.n_unique():,} unknown concepts); fit a vocabulary on a log that has them, "
-        'or pass unknown="skip" to leave these interactions out'
+        'or leave these interactions out with unknown="skip" or --unknown skip'
     )
 
 

@@ -44,7 +44,7 @@ def test_a_session_a_log_and_a_plain_loop_agree_beyond_the_window(name: str, win
     model, log = random_model(name, window), random_log(most=44)
     predicted = model.predict_log(log)
     coded = VOCABULARY.encode(log.frame)
-    assert predicted.drop("success").equals(log.frame)
+    assert predicted.drop("row", "success").equals(log.frame)
     assert int((coded["question"] < 0).sum()) > 0
     for student in log.students:
         session = model.session()
@@ -70,7 +70,7 @@ def test_skipped_offers_are_read_alike_by_a_session_a_log_and_a_plain_loop(name:
     model, log = random_model(name, window, skips=True), random_log(students=4, most=40, skips=0.3)
     predicted = model.predict_log(log)
     coded = VOCABULARY.encode(log.frame).with_columns(pl.col("correct").fill_null(SKIPPED))
-    assert predicted.drop("success").equals(log.answered)
+    assert predicted.drop("row", "success").equals(log.answered)
     mastery = model.mastery_log(log)
     moved = 0.0
     for student in log.students:
@@ -213,3 +213,30 @@ def test_a_session_of_a_whole_history_takes_no_more_room_the_longer_it_is(name: 
         sizes.add(sum(tensor.numel() for tensor in tensors_in(session.history)))
     assert len(sizes) == 1
     torch.testing.assert_close(in_one_go.mastery_of_all(), session.mastery_of_all(), atol=CLOSE, rtol=0)
+
+
+@pytest.mark.filterwarnings("ignore:the model was trained without skipped offers")
+def test_a_history_is_in_view_and_is_not_predicted() -> None:
+    """A log cut in two, whatever order its rows come in: the later part is predicted as it is in the whole."""
+    model, log = random_model("dkt", "all"), random_log(skips=0.2)
+    first = log.frame.filter(pl.col("time") < 9)
+    later = log.frame.filter(pl.col("time") >= 9).sample(fraction=1, shuffle=True, seed=3)
+    whole = model.predict_log(log)
+    found = model.predict_log(Log(later), history=Log(first))
+    alone = model.predict_log(Log(later))
+    keys = ["student", "time"]
+    joined = found.join(whole, on=keys, suffix="_whole")
+    assert joined.height == found.height == later["correct"].count()
+    assert joined["success"].to_list() == pytest.approx(joined["success_whole"].to_list(), abs=CLOSE)
+    assert alone["success"].to_list() != pytest.approx(found["success"].to_list(), abs=1e-3)
+    as_they_came = later.with_row_index("row", offset=1)
+    assert found.select("row", *keys).sort("row").rows() == [
+        row for row in as_they_came.drop_nulls("correct").select("row", *keys).rows()
+    ]
+
+
+def test_a_history_that_is_not_earlier_is_refused() -> None:
+    model = random_model("dkt", "all")
+    whole = Log(random_log().frame.with_columns(time=pl.col("time") + 1000))
+    with pytest.raises(InputError, match=r"is to be earlier than .* student 's0' has a row at 1000"):
+        model.predict_log(whole, history=whole)

@@ -5,10 +5,23 @@ from typing import Annotated, Any
 
 import typer
 
-from tsdr.cli.shared import Columns, ConceptSeparator, LogFile, Minimum, Separator, console, extent, read
+from tsdr.cli.shared import (
+    Columns,
+    ConceptSeparator,
+    LogFile,
+    Minimum,
+    Separator,
+    StatusWords,
+    console,
+    extent,
+    mapping_of,
+    read,
+    statuses_of,
+)
 from tsdr.datasets import Sample, Unanswered
 from tsdr.defaults import MINIMUM, SEED
 from tsdr.errors import InputError
+from tsdr.report.progress import complain
 
 PANEL = "Logs"
 commands = typer.Typer()
@@ -20,12 +33,54 @@ def inspect_command(
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
+    status: StatusWords = None,
 ) -> None:
-    """Say what is in a log, and the first thing that looks wrong."""
+    """Say what is in a log and all that looks wrong, or all that keeps it from being read."""
+    from tsdr.cleaning import clean
     from tsdr.inspection import inspect_log
-    from tsdr.report.terminal import show_inspection
+    from tsdr.log import UnreadableError
+    from tsdr.report.terminal import show_inspection, show_unused
 
-    show_inspection(inspect_log(read(log, column, concept_separator, separator)), console)
+    mapping, told = mapping_of(column), statuses_of(status)
+    try:
+        found = clean(log, mapping, statuses=told, concept_separator=concept_separator, separator=separator)
+    except UnreadableError as error:
+        for fault in error.faults:
+            complain("error:", fault.message)
+        raise typer.Exit(2) from error
+    show_inspection(inspect_log(found.log), console)
+    show_unused(found.unused, console)
+
+
+@commands.command("clean", rich_help_panel=PANEL)
+def clean_command(
+    log: LogFile,
+    out: Annotated[Path, typer.Option(metavar="LOG.parquet", help="Where to write the log.")],
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT",
+            help="Leave out rows whose student, question, concept, correct, skipped or time cannot be read, or copies, "
+            "which repeat another row; repeat it.",
+        ),
+    ] = None,
+    status: StatusWords = None,
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+) -> None:
+    """Turn a file into a log that needs no more options: without rows that are to be dropped, and account for them."""
+    from tsdr.cleaning import clean
+    from tsdr.report.terminal import show_cleaned, show_unused
+
+    mapping, told = mapping_of(column), statuses_of(status)
+    found = clean(
+        log, mapping, statuses=told, drop=drop or (), concept_separator=concept_separator, separator=separator
+    )
+    found.log.write(out)
+    show_cleaned(found, console)
+    show_unused(found.unused, console)
+    console.print(f"The log: {out}", soft_wrap=True)
 
 
 @commands.command("datasets", rich_help_panel=PANEL)

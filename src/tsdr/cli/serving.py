@@ -12,6 +12,7 @@ from tsdr.cli.shared import (
     LogFile,
     Separator,
     console,
+    mapping_of,
     read,
     serving_installed,
 )
@@ -33,18 +34,31 @@ def predict_command(
     bundle: BundleFolder,
     log: LogFile,
     out: Annotated[Path, typer.Option(metavar="TABLE", help="Where to write them: .parquet or .csv.")],
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="LOG", help="What the same students did earlier: it is read, and not predicted."),
+    ] = None,
     unknown: UnknownConcepts = "error",
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
 ) -> None:
-    """Predict every answer of a log from the student's answers before it."""
+    """Predict every answer of a log from the student's answers before it.
+
+    Each has the number of its row in the file, from 1 after the header, and its time as it stands there.
+    """
+    from tsdr.log import times_as_written
     from tsdr.models.model import load
     from tsdr.tables import write_table
 
     model = load(bundle)
+    told = read(log, column, concept_separator, separator)
+    earlier = read(history, column, concept_separator, separator) if history else None
     with console.status("Predicting"):
-        predicted = model.predict_log(read(log, column, concept_separator, separator), unknown=unknown)
+        predicted = model.predict_log(told, unknown=unknown, history=earlier)
+    times = times_as_written(log, predicted["row"], mapping_of(column), separator)
+    if times is not None:
+        predicted = predicted.with_columns(times)
     write_table(predicted, out)
     console.print(
         f"{out}: {predicted.height:,} answers, {predicted['success'].null_count():,} of them without a prediction",

@@ -17,6 +17,7 @@ from tsdr.paper import BACKBONES
 from tsdr.training.options import Device, StopBy
 
 if TYPE_CHECKING:
+    from tsdr.cleaning import Status
     from tsdr.log import Log  # what a command needs is imported when it runs: its help is not to wait for it
 
 # What users name their files is not markup; and what is piped has room for whole names.
@@ -97,6 +98,31 @@ Separator = Annotated[
     str | None,
     typer.Option(help="What separates the columns of a text file, if not a comma (.csv) or a tab."),
 ]
+
+
+StatusWords = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--status",
+        metavar="KIND=TEXT",
+        help="What a text in the column of answers means: right=PASSED, wrong=FAILED, skipped=DISMISSED; repeat it.",
+    ),
+]
+
+
+def statuses_of(statuses: list[str] | None) -> "dict[str, Status]":
+    """What `--status KIND=TEXT` says, the text to the kind."""
+    from tsdr.cleaning import STATUSES
+
+    told: dict[str, Status] = {}
+    for pair in statuses or []:
+        kind, equals, text = pair.partition("=")
+        known = next((status for status in STATUSES if status == kind), None)
+        if not equals or known is None:
+            raise InputError(f"--status {pair}: write {', '.join(STATUSES)}, an equals sign and the text that means it")
+        if told.setdefault(text, known) != known:
+            raise InputError(f"--status: {text!r} is said to mean both {told[text]} and {known}; give one of them")
+    return told
 
 
 @contextmanager

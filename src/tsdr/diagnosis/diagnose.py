@@ -3,7 +3,7 @@
 All that concerns propensities is measured on held-out students, whom the selection model has not seen.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,7 +47,7 @@ from tsdr.log import Log
 from tsdr.methods import NAIVE_OPTIONS
 from tsdr.models.model import Model
 from tsdr.resampling import Array, Estimate, bootstrap
-from tsdr.sequences import Sequences
+from tsdr.sequences import Events, Sequences
 from tsdr.training.trainer import fit
 
 FEWEST_STUDENTS = 40
@@ -109,13 +109,14 @@ def diagnose(
     estimator = RiskEstimator.fit(parts.train, parts.validation, seed=seed, selection=selection, on_stage=on_stage)
     on_stage("weighing the answers of held-out students")
     logged = estimator.logged_errors(asked, parts.held_out, seed)
+    whole = Sequences.from_log(log, sequences.vocabulary, window="all", minimum=1, unknown="skip").answers
     exposure, propensities, weights = (
-        _exposure(sequences, seed),
+        _exposure(whole, sequences.vocabulary.concepts, seed),
         _propensities(selection, shown.held_out),
         _weights(logged),
     )
     found, skips = _selection(selection, shown), skips_of(log)
-    questions = question_exposure(sequences.answers, seed)
+    questions = question_exposure(whole, seed)
     placebos = _placebos(sequences.within(SELECTION_WINDOW), logged, seed, on_stage)
     verdict = judge(
         distance=exposure.distance,
@@ -130,7 +131,7 @@ def diagnose(
     )
     return Diagnosis(
         verdict=verdict,
-        subject=_subject(log, sequences, parts, model),
+        subject=_subject(log, len(whole), sequences, parts, model),
         exposure=exposure,
         questions=questions,
         selection=found,
@@ -167,12 +168,13 @@ def _quick_model(parts: _Parts, seed: int, on_stage: Stage) -> AnyBackbone:
     return objective.model
 
 
-def _subject(log: Log, sequences: Sequences, parts: _Parts, model: Model | None) -> Subject:
+def _subject(log: Log, answers: int, sequences: Sequences, parts: _Parts, model: Model | None) -> Subject:
     return Subject(
         students=len(sequences.students()),
         held_out_students=len(parts.held_out.students()),
         concepts=len(sequences.vocabulary.concepts),
-        answers=len(sequences.answers),
+        answers=answers,
+        in_view=len(sequences.answers),
         window=sequences.window,
         short_students=sequences.dropped.short_students,
         earlier_answers=sequences.dropped.earlier_interactions,
@@ -183,9 +185,9 @@ def _subject(log: Log, sequences: Sequences, parts: _Parts, model: Model | None)
     )
 
 
-def _exposure(sequences: Sequences, seed: int) -> Exposure:
-    names = sequences.vocabulary.concepts
-    counts = _counts(sequences.answers.concept.numpy(), len(names))
+def _exposure(answers: Events, names: Sequence[str], seed: int) -> Exposure:
+    """Of all answers of the log, not only of those in view."""
+    counts = _counts(answers.concept.numpy(), len(names))
     order = np.argsort(-counts, kind="stable")
     share = counts[order] / counts.sum()
     some = share[share > 0]

@@ -30,12 +30,16 @@ class _Part(BaseModel):
 
 
 class Subject(_Part):
-    """What was diagnosed."""
+    """What was diagnosed: a log with so many answers to known concepts, of which some are in view.
+
+    How many are is None in a diagnosis from before that was kept, whose answers are those in view.
+    """
 
     students: int
     held_out_students: int
     concepts: int
     answers: int
+    in_view: int | None = None
     window: int | Literal["all"]
     short_students: int
     earlier_answers: int

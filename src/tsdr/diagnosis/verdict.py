@@ -47,6 +47,19 @@ OVERLAP_WORDS: dict[Overlap, str] = {
 }
 
 
+_COMPARING = "tsdr compare LOG --methods naive,tsdr"
+_TRAINING: dict[Overlap, str] = {
+    "enough": "Train with --method tsdr, and compare it with naive over all concepts, not by AUC alone: "
+    f"`{_COMPARING} --estimate-risk` estimates the risk by weights as on this page.",
+    "thin": "Train with --method tsdr, and compare it with naive over all concepts, not by AUC alone: "
+    f"`{_COMPARING} --estimate-risk`. Its estimates speak for the concepts that keep a chance to be logged; for the "
+    "others they are what the imputation model says.",
+    "too thin": "Do not go by weighted estimates, those of this page included: they speak for too few concepts. "
+    "--method tsdr imputes what was not logged, and this log cannot tell whether that is right: "
+    f"`{_COMPARING}` shows what it does to logged answers, beside the baselines.",
+}
+
+
 def judge(
     *,
     distance: float,
@@ -142,9 +155,7 @@ def _next(level: Level, overlap: Overlap) -> tuple[str, ...]:
         )
     steps = []
     if level == "selected":
-        steps.append(
-            "Train with --method tsdr, and compare it with naive by the estimates on this page, not by AUC alone."
-        )
+        steps.append(_TRAINING[overlap])
         steps.append(
             "Ask why: a fixed curriculum, a recommender and students who skip all show here. Only what depends on "
             "mastery that the history does not show is beyond repair."

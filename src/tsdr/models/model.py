@@ -20,7 +20,7 @@ from torch import Tensor
 
 from tsdr.backbones.contract import Reader
 from tsdr.errors import InputError
-from tsdr.log import Log, Unknown, Vocabulary
+from tsdr.log import Log, Unknown, Vocabulary, after
 from tsdr.models.bundle import Bundle, read_bundle
 from tsdr.models.evidence import Evidence, is_little
 from tsdr.sequences import SKIPPED, STRETCH, UNKNOWN_QUESTION, Batch, Sequences, coded_events, view_begins
@@ -189,13 +189,17 @@ class Model:
             every = self.every.expand(len(part), -1, -1)
             yield from self.success(self.encode(part), [len(history) for history in part], every)
 
-    def predict_log(self, log: Log, *, unknown: Unknown = "error") -> pl.DataFrame:
+    def predict_log(self, log: Log, *, unknown: Unknown = "error", history: Log | None = None) -> pl.DataFrame:
         """Every answer of a log with the `success` that was to be expected from the student's answers before it.
+
+        `row` says which row of the log's source it was, from 1. A `history` is what the same students did earlier: it
+        is in view, and not predicted.
 
         With `unknown="skip"`, answers on concepts that the model does not know have no prediction and are no part of
         anybody's history.
         """
-        sequences = self._sequences(log, unknown)
+        told, later = (log, pl.repeat(True, len(log), eager=True)) if history is None else after(history, log)
+        sequences = self._sequences(told, unknown)
         found = torch.full((len(sequences.events),), torch.nan)
         first, reader = sequences.first_answers(), Reader(self.backbone)
         for batch in sequences.batches(BATCH):
@@ -203,10 +207,13 @@ class Model:
             wanted = batch.scored | (batch.mask & first[batch.place])
             with torch.inference_mode():
                 found[batch.place[wanted]] = reader.logits(batch).sigmoid()[wanted]
-        known = coded_events(log, self.vocabulary, unknown)["concept"] >= 0
+        known = coded_events(told, self.vocabulary, unknown)["concept"] >= 0
         success = np.full(len(known), np.nan, dtype=np.float32)
         success[known.to_numpy()] = found[sequences.events.answered].numpy()
-        return log.answered.with_columns(success=pl.Series(success).fill_nan(None))
+        wanted = later.filter(told.frame["correct"].is_not_null())
+        own = pl.Series(success).fill_nan(None).filter(wanted)
+        numbered = log.frame.select(log.rows, pl.all()).filter(pl.col("correct").is_not_null())
+        return numbered.with_columns(success=own)
 
     def mastery_log(self, log: Log, *, unknown: Unknown = "error") -> pl.DataFrame:
         """The mastery of every concept by every student of a log, after all that the student did, with the evidence.

@@ -1,6 +1,6 @@
 """What is known of logs and models, as text on a terminal."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tsdr.cleaning import COPIES, Cleaned
 from tsdr.datasets import Account, Source
 from tsdr.diagnosis.findings import RESTS_ON, Diagnosis
 from tsdr.inspection import Inspection
@@ -23,17 +24,38 @@ LITTLE_MARK = "*"
 
 
 def show_inspection(inspection: Inspection, console: Console) -> None:
-    """Print what is in a log and the first thing that looks wrong."""
+    """Print what is in a log and what looks wrong."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in inspection.rows():
         table.add_row(name, value)
     console.print(table)
-    if inspection.oddity:
-        console.print(Text.assemble("\n", ("Looks wrong:", "bold yellow"), " ", inspection.oddity), soft_wrap=True)
-    else:
+    if not inspection.oddities:
         console.print("\nNothing looks wrong.")
+    for oddity in inspection.oddities:
+        console.print(Text.assemble("\n", ("Looks wrong:", "bold yellow"), " ", oddity), soft_wrap=True)
+
+
+def show_unused(columns: Sequence[str], console: Console) -> None:
+    """Print the columns of a file that are not used."""
+    if columns:
+        console.print(f"Columns that are not used: {', '.join(columns)}", soft_wrap=True)
+
+
+def show_cleaned(cleaned: Cleaned, console: Console) -> None:
+    """Print what became of the rows of a file."""
+    rows = {"rows read": cleaned.read}
+    for what, count in cleaned.dropped.items():
+        rows[f"  dropped: {what if what == COPIES else f'{what} cannot be read'}"] = -count
+    rows["rows of the log"] = len(cleaned.log)
+    rows["  skipped offers among them"] = cleaned.log.skipped_offers
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(overflow="fold")
+    table.add_column(justify="right", no_wrap=True)
+    for name, number in rows.items():
+        table.add_row(name, f"{number:,}")
+    console.print(table)
 
 
 def show_mastery(mastery: pl.DataFrame, student: str | None, console: Console) -> None:
@@ -153,7 +175,11 @@ def show_verdict(diagnosis: Diagnosis, console: Console) -> None:
     console.print(Text(verdict.headline, "bold"), soft_wrap=True)
     for reason in verdict.reasons:
         console.print(Text(f"- {reason}"), soft_wrap=True)
-    unknown = diagnosis.subject.unknown_concept_answers
+    subject = diagnosis.subject
+    if subject.in_view is not None and subject.in_view < subject.answers:
+        of = f"{subject.in_view:,} of the {subject.answers:,} answers of the log are in view"
+        console.print(f"- {of}: propensities and risks are of these, exposure is of all.", soft_wrap=True)
+    unknown = subject.unknown_concept_answers
     if unknown:
         console.print(f"- {unknown:,} answers to concepts that the model does not know are left out.", soft_wrap=True)
     console.print(
