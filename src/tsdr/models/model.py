@@ -204,16 +204,15 @@ class Model:
         first, reader = sequences.first_answers(), Reader(self.backbone)
         for batch in sequences.batches(BATCH):
             assert batch.place is not None
-            wanted = batch.scored | (batch.mask & first[batch.place])
+            asked = batch.scored | (batch.mask & first[batch.place])
             with torch.inference_mode():
-                found[batch.place[wanted]] = reader.logits(batch).sigmoid()[wanted]
+                found[batch.place[asked]] = reader.logits(batch).sigmoid()[asked]
         known = coded_events(told, self.vocabulary, unknown)["concept"] >= 0
         success = np.full(len(known), np.nan, dtype=np.float32)
         success[known.to_numpy()] = found[sequences.events.answered].numpy()
         wanted = later.filter(told.frame["correct"].is_not_null())
-        own = pl.Series(success).fill_nan(None).filter(wanted)
         numbered = log.frame.select(log.rows, pl.all()).filter(pl.col("correct").is_not_null())
-        return numbered.with_columns(success=own)
+        return numbered.with_columns(success=pl.Series(success).fill_nan(None).filter(wanted))
 
     def mastery_log(self, log: Log, *, unknown: Unknown = "error") -> pl.DataFrame:
         """The mastery of every concept by every student of a log, after all that the student did, with the evidence.

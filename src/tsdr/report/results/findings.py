@@ -85,7 +85,7 @@ def _true_finding(ours: Sequence[Entry], entries: Sequence[Entry]) -> str:
     if both:
         said += (
             f" Where the control without weights was run, too: {_median([closed[place] for place in both])}, and "
-            f"{statistics.median(control[place] for place in both):.0%} by the control."
+            f"by the control {_median([control[place] for place in both])}."
         )
     return said
 
