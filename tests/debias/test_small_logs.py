@@ -1,12 +1,14 @@
 """Where there are few students, debiasing must not do harm."""
 
+import warnings
+
 import pytest
 
 import tsdr
 from tsdr import Folds, Sequences, TrainingOptions
 from tsdr.debias.building import new_objective
 from tsdr.judging.risk import true_risk
-from tsdr.methods import options_of
+from tsdr.methods import NAIVE_OPTIONS, options_of
 from tsdr.training.trainer import fit
 
 MARGIN = 0.005  # by two of these logs tsdr was 0.012 and 0.023 behind, when three students could target the imputation
@@ -25,3 +27,14 @@ def test_tsdr_is_not_behind_naive_on_a_small_log(seed: int) -> None:
         fit(objective, train, validation, training)
         risk[method] = true_risk(objective.model, test, simulation.truth).metrics["true_bce"]
     assert risk["tsdr"] < risk["naive"] + MARGIN
+
+
+def test_stopping_by_the_auc_of_few_students_is_warned_of() -> None:
+    sequences = Sequences.from_log(tsdr.simulate(gamma=0.8, students=60, questions=40, concepts=6, seed=3).log)
+    parts = sequences.select(sequences.student[:40]), sequences.select(sequences.student[40:48])
+    by_auc, by_loss = (TrainingOptions(device="cpu", stop_by=rule, max_epochs=1) for rule in ("auc", "loss"))
+    with pytest.warns(UserWarning, match="8 validation students are few .*--stop-by loss"):
+        fit(new_objective("dkt", parts[0], {}, by_auc, NAIVE_OPTIONS), *parts, by_auc)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(new_objective("dkt", parts[0], {}, by_loss, NAIVE_OPTIONS), *parts, by_loss)

@@ -1,5 +1,6 @@
 """Learning to foretell answers: what every learner of a backbone has in common."""
 
+import warnings
 from collections.abc import Mapping
 
 from torch.optim import Optimizer
@@ -11,6 +12,8 @@ from tsdr.metrics import auc, log_loss
 from tsdr.sequences import Sequences
 from tsdr.training.learner import Learner
 from tsdr.training.options import StopBy
+
+FEW = 20  # students: by the AUC of 8, on a log of 120, random exposure was kept at its first epoch now and then
 
 
 class AnswerLearner(Learner):
@@ -43,11 +46,19 @@ class AnswerLearner(Learner):
         self.model.settle(validation)
 
     def check(self, train: Sequences, validation: Sequences) -> None:
-        """There must be an AUC to stop by."""
+        """There must be an AUC to stop by, and one of few students is warned of."""
         super().check(train, validation)
         answers = validation.events.correct[validation.scored]
         if not len(answers) or answers.min() == answers.max():
             raise InputError(
                 f"the {len(validation)} validation sequences do not have both right and wrong answers to score, so "
                 "there is no AUC to stop by; use more students or a larger validation share"
+            )
+        students = len(validation.students())
+        if self.stop_by == "auc" and students < FEW:
+            warnings.warn(
+                f"{students} validation students are few to stop training by their AUC: nearly untrained weights may "
+                "order so few answers well, by chance, and are kept then; stop by the loss (--stop-by loss), or bring "
+                "more students",
+                stacklevel=3,
             )
