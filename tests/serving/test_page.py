@@ -59,7 +59,7 @@ def test_a_student_is_chosen_and_an_answer_changes_the_heat_map(service: Service
 
 
 @pytest.mark.parametrize("width", [360, 1200])
-@pytest.mark.parametrize("path", ["/", "/?student=s2", "/?student=nobody", "/log", "/sign-in"])
+@pytest.mark.parametrize("path", ["/", "/?student=s2", "/?student=nobody", "/log", "/docs", "/sign-in"])
 def test_no_page_is_wider_than_its_window(service: Service, browser: Page, path: str, width: int) -> None:
     browser.open(service.url + path, width)
     assert browser.run("document.documentElement.scrollWidth") <= width

@@ -33,8 +33,7 @@ class Serving:
     def bundle(self) -> ServedBundle:
         """Which bundle is served."""
         digest = self.students.model.bundle.digest
-        name = self._folder.name if self._folder is not None else None
-        return ServedBundle(name=name, weights=digest and digest[:SHOWN_DIGITS], since=self._since)
+        return ServedBundle(name=self._name, weights=digest and digest[:SHOWN_DIGITS], since=self._since)
 
     def renew(self) -> bool:
         """Serve what is in the folder by now; whether it is another bundle.
@@ -62,6 +61,7 @@ class Serving:
             log.info("%s bundle is served: %s", "another" if changed else "the same", self.bundle.model_dump_json())
 
     def _serve(self, model: Model) -> None:
+        self._name = None if self._folder is None else self._folder.resolve().name  # of what a link leads to
         self._since = datetime.now(UTC)
         self.students = Students(model, self._store)
 
