@@ -1,6 +1,6 @@
 """Whether mastery moves the right way, for every backbone, plainly trained and by tsdr, on one log.
 
-    python -m benchmarks.direction LOG.parquet [NAME ...] [--students 150] [--window 50]
+    python -m benchmarks.direction LOG.parquet [NAME ...] [--students 150] [--window 50|all]
 
 Prints a row of the table of docs/choosing.md for each model as it is done. Models are those of `tsdr fit` with so many
 answers in view, attention models in their light size, on the first students of the log.
@@ -14,6 +14,7 @@ from rich.console import Console
 
 from tsdr import Log, fit, read_log
 from tsdr.backbones import backbone_names
+from tsdr.cli.shared import extent
 from tsdr.methods import NAIVE, TSDR
 from tsdr.models.direction import KINDS, Direction, direction_of
 from tsdr.training.options import TrainingOptions
@@ -28,7 +29,7 @@ def main() -> None:
     parser.add_argument("log", type=Path)
     parser.add_argument("names", nargs="*", default=backbone_names())
     parser.add_argument("--students", type=int, default=150)
-    parser.add_argument("--window", type=int, default=50)
+    parser.add_argument("--window", type=extent, default=50)
     chosen = parser.parse_args()
     whole = read_log(chosen.log)
     log = Log(whole.frame.filter(pl.col("student").is_in(whole.students[: chosen.students])))
