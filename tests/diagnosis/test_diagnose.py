@@ -135,6 +135,11 @@ def test_a_models_own_vocabulary_is_used() -> None:
     assert found.subject.window == 9
     assert found.subject.unknown_concept_answers == log.frame.filter(~pl.col("concept").is_in(known.concepts)).height
     assert len(found.exposure.relative) == 4
+    assert found.subject.in_view is not None
+    assert found.subject.in_view < found.subject.answers == log.answered.height - found.subject.unknown_concept_answers
+    counted = log.answered.filter(pl.col("concept").is_in(known.concepts)).group_by("concept").len()
+    logged = {concept.concept: concept.answers for concept in found.exposure.least}
+    assert logged == dict(counted.iter_rows()), "answers of the log, not of the window"
 
 
 def test_too_few_students_or_concepts_are_refused_with_the_reason() -> None:
@@ -174,6 +179,11 @@ def test_the_verdict_follows_from_the_numbers(
     )
     assert (verdict.level, verdict.overlap) == (level, overlap)
     assert any("at random" in step for step in verdict.next) == (overlap != "enough")
+    said = " ".join(verdict.next)
+    assert ("tsdr compare LOG --methods naive,tsdr" in said) == (level == "selected")
+    assert ("--estimate-risk" in said) == (level == "selected" and overlap != "too thin"), (
+        "no weights that cannot repair"
+    )
 
 
 def offers_skipped_where(rule: Callable[[int, float], float], students: int = 120, answers: int = 40) -> Log:
