@@ -12,5 +12,6 @@ COMPARED = ("naive", METHOD)
 # trained to be used; and how many a student must have.
 WINDOW, LONG_WINDOW, MINIMUM = 50, 200, 5
 WIDEST_WINDOW = 100_000
+MOST_CONCEPTS = 50_000  # to learn: models have tables of them, and a diagnosis goes over all of them at every step
 FOLDS, VALIDATION = 5, 0.1  # the latter of the students that are not tested
 SEED = 42

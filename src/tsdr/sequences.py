@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tsdr.defaults import MINIMUM, WIDEST_WINDOW, WINDOW, Extent
+from tsdr.defaults import MINIMUM, MOST_CONCEPTS, WIDEST_WINDOW, WINDOW, Extent
 from tsdr.errors import InputError
 from tsdr.log import Log, Unknown, Vocabulary
 
@@ -180,6 +180,18 @@ class Rows:
         return Rows(begin, end - begin, first - begin)
 
 
+def _vocabulary_of(log: Log) -> Vocabulary:
+    """The names in a log that a model is to learn, if they are as few as can be learned."""
+    vocabulary = Vocabulary.fit(log)
+    concepts = len(vocabulary.concepts)
+    if concepts > MOST_CONCEPTS:
+        raise InputError(
+            f"the log has {concepts:,} concepts with {log.answered.height / concepts:.1f} answers each, and a model "
+            f"learns {MOST_CONCEPTS:,} at most: is a question's id mapped to 'concept'? If not, map a broader skill to it"
+        )
+    return vocabulary
+
+
 def stride(window: int) -> int:
     """How far apart the windows of one history begin: half a window, so that half of one is always in view."""
     return max(1, window // 2)
@@ -248,7 +260,7 @@ class Sequences:
             raise InputError(f"a window of {window:,} answers is wider than {WIDEST_WINDOW:,}; give fewer, or all")
         if (counted != "all" and counted < 1) or minimum < 1:
             raise InputError(f"scored and minimum are at least 1, not {counted} and {minimum}")
-        vocabulary = vocabulary or Vocabulary.fit(log)
+        vocabulary = vocabulary or _vocabulary_of(log)
         told = coded_events(log, vocabulary, unknown, skips=skips)
         coded = told.filter(pl.col("concept") >= 0).with_columns(
             answers=_ANSWERED.sum().over("student"),

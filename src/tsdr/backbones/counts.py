@@ -419,8 +419,12 @@ class Counts(Backbone[CountsHistory]):
         self.weight[:, 0] = 1
         self.beside.zero_()
         effect = self.question.weight[:, 0].cpu()
-        concepts, sizes = pairs[:, 0].unique(return_counts=True)
-        for concept, questions in zip(concepts.tolist(), pairs[:, 1].split(sizes.tolist()), strict=True):
+        _, number, sizes = pairs[:, 0].unique(return_inverse=True, return_counts=True)
+        alone = sizes[number] == 1
+        self.representative[pairs[alone, 0], 0] = pairs[alone, 1]
+        several = pairs[~alone]
+        concepts, sizes = several[:, 0].unique(return_counts=True)
+        for concept, questions in zip(concepts.tolist(), several[:, 1].split(sizes.tolist()), strict=True):
             in_order = questions[effect[questions].argsort(stable=True)].numpy()
             groups = np.array_split(in_order, min(REPRESENTATIVES, len(in_order)))
             for place, group in enumerate(groups):
