@@ -1,5 +1,7 @@
 import datetime
+import gzip
 import random
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from conftest import RealLogs
 from tsdr import InputError, Log, Vocabulary, read_log
+from tsdr.processes import peak_memory_mib
 
 HEADER = "student,question,concept,correct,time\n"
 
@@ -92,7 +95,6 @@ def test_a_log_is_the_same_from_every_format(tmp_path: Path) -> None:
     frame.write_csv(tmp_path / "log.tsv", separator="\t")
     frame.write_csv(tmp_path / "semicolons.csv", separator=";")
     frame.write_parquet(tmp_path / "log.parquet")
-    import gzip
 
     for name in ("log.csv", "log.tsv", "log.parquet"):
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress((tmp_path / name).read_bytes()))
@@ -217,7 +219,6 @@ REFUSED_FILES: dict[str, tuple[str, bytes, dict[str, str], str]] = {
 
 @pytest.mark.parametrize("case", REFUSED_FILES)
 def test_a_bad_file_is_refused_with_its_name_and_the_reason(case: str, tmp_path: Path) -> None:
-    import gzip
 
     name, content, columns, reason = REFUSED_FILES[case]
     if case == "truncated gzip":
@@ -328,3 +329,29 @@ def test_rows_are_found_again_in_their_source_and_keep_their_names() -> None:
     assert log.frame["event"].to_list() == ["8", None, "7"]
     with pytest.raises(InputError, match="ids are text or whole numbers"):
         Log(table.with_columns(id=0.5), columns={"event": "id"})
+
+
+def test_a_gzip_that_expands_beyond_measure_is_refused_in_little_memory(tmp_path: Path) -> None:
+    rows = gzip.compress(b"ann,fractions,1\n" * 2**20)
+    header = gzip.compress(b"student,concept,correct\n")
+    (tmp_path / "bomb.csv.gz").write_bytes(header + 8 * rows)  # 300 KB, 128 MiB unpacked
+    before = peak_memory_mib()
+    with pytest.raises(InputError, match=r"expands to more than 0.12 GB.*unzipped_limit"):
+        read_log(tmp_path / "bomb.csv.gz", unzipped_limit=0.12)
+    assert peak_memory_mib() - before < 20
+    (tmp_path / "small.csv.gz").write_bytes(header + gzip.compress(b"ann,fractions,1\n" * 100))
+    assert len(read_log(tmp_path / "small.csv.gz", unzipped_limit=0.12)) == 100
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress], ids=["gzip", "zlib"])
+def test_what_is_packed_twice_is_not_unpacked_without_a_limit(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    (tmp_path / "twice.csv.gz").write_bytes(gzip.compress(pack(b"student,concept,correct\nann,x,1\n")))
+    with pytest.raises(InputError, match="packed in a way that is not read; unpack it"):
+        read_log(tmp_path / "twice.csv.gz")
+
+
+def test_a_text_without_lines_is_refused_before_it_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "line.csv").write_bytes(b"0" * 2**21)
+    with pytest.raises(InputError, match="no header in its first 1,048,576 bytes") as refusal:
+        read_log(tmp_path / "line.csv")
+    assert len(str(refusal.value)) < 500

@@ -226,3 +226,10 @@ def test_folds_depend_on_the_seed_and_not_on_the_order_of_students() -> None:
 def test_impossible_folds_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         Folds.by_student([f"s{i}" for i in range(10)], **bad)
+
+
+def test_more_concepts_than_can_be_learned_are_refused() -> None:
+    rows = pl.int_range(50_001, eager=True).cast(pl.String)
+    log = Log(pl.DataFrame({"student": "ann", "concept": rows, "correct": [0, 1] * 25_000 + [1]}))
+    with pytest.raises(InputError, match=r"50,001 concepts with 1.0 answers each.*is a question's id mapped"):
+        Sequences.from_log(log)

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 import polars as pl
 
+from tsdr.defaults import UNZIPPED_LIMIT
 from tsdr.errors import InputError
 from tsdr.log import COLUMNS, Log, UnreadableError, raw_table
 
@@ -35,6 +36,7 @@ def clean(
     drop: Sequence[str] = (),
     concept_separator: str | None = None,
     separator: str | None = None,
+    unzipped_limit: float = UNZIPPED_LIMIT,
 ) -> Cleaned:
     """Read a file as `read_log` does, with statuses in words, and without the rows that are to be dropped.
 
@@ -45,7 +47,7 @@ def clean(
     for name in drop:
         if name not in DROPPABLE:
             raise InputError(f"there is nothing called {name!r} to drop; choose from {', '.join(DROPPABLE)}")
-    frame, theirs, unused = raw_table(path, columns, separator)
+    frame, theirs, unused = raw_table(path, columns, separator, unzipped_limit)
     frame, theirs = _with_statuses(frame, theirs, statuses or {}, str(path))
     kept, dropped = frame, dict.fromkeys(drop, 0)
 

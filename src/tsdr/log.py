@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from tsdr.defaults import UNZIPPED_LIMIT
 from tsdr.errors import InputError
 from tsdr.tables import DATE_TIMES, ZONED_DATE_TIMES, open_table, write_parquet
 
@@ -114,10 +115,14 @@ def after(earlier: Log, log: Log) -> tuple[Log, pl.Series]:
 
 
 def times_as_written(
-    path: str | Path, rows: pl.Series, columns: Mapping[str, str | None] | None = None, separator: str | None = None
+    path: str | Path,
+    rows: pl.Series,
+    columns: Mapping[str, str | None] | None = None,
+    separator: str | None = None,
+    unzipped_limit: float = UNZIPPED_LIMIT,
 ) -> pl.Series | None:
     """The times of these rows of a file, counted from 1, as they stand there; None if it has none."""
-    frame, theirs, _ = raw_table(path, columns, separator)
+    frame, theirs, _ = raw_table(path, columns, separator, unzipped_limit)
     return frame[theirs["time"]].gather(rows - 1).alias("time") if "time" in theirs else None
 
 
@@ -152,17 +157,18 @@ def read_log(
     *,
     concept_separator: str | None = None,
     separator: str | None = None,
+    unzipped_limit: float = UNZIPPED_LIMIT,
 ) -> Log:
     """Read a CSV, TSV or Parquet file, gzipped or not, into a checked `Log`.
 
     `columns` maps our names to the file's, such as `{"student": "user_id"}`; a name that is left out is looked up as
     it is, and an optional one that is mapped to None is not used. `concept_separator` splits a text of several
     skills. `separator` is the field separator of a text file, by default a comma for `.csv` and a tab for `.tsv`,
-    `.tab` and `.txt`.
+    `.tab` and `.txt`. A gzipped file may expand to `unzipped_limit` GB.
 
     Raises `InputError`, with file, row, column and what to do, for anything that could be misread.
     """
-    frame, theirs, _ = raw_table(path, columns, separator)
+    frame, theirs, _ = raw_table(path, columns, separator, unzipped_limit)
     written_by_us = set(COLUMNS[:5]) <= set(frame.columns) and frame.schema == Log(frame[:0]).frame.schema
     if frame.height == 0 and not written_by_us:
         raise InputError(f"{path}: has a header and no rows; there is nothing to learn from")
@@ -170,10 +176,13 @@ def read_log(
 
 
 def raw_table(
-    path: str | Path, columns: Mapping[str, str | None] | None = None, separator: str | None = None
+    path: str | Path,
+    columns: Mapping[str, str | None] | None = None,
+    separator: str | None = None,
+    unzipped_limit: float = UNZIPPED_LIMIT,
 ) -> tuple[pl.DataFrame, dict[str, str], list[str]]:
     """The columns of a file that a log is made of, as they are, by which names; and the columns that are not used."""
-    table = open_table(Path(path), separator)
+    table = open_table(Path(path), separator, unzipped_limit)
     theirs = _resolve_columns(table.columns, columns or {}, str(path))
     unused = [name for name in table.columns if name not in theirs.values()]
     return table.read(list(theirs.values())), theirs, unused

@@ -187,7 +187,7 @@ def _vocabulary_of(log: Log) -> Vocabulary:
     if concepts > MOST_CONCEPTS:
         raise InputError(
             f"the log has {concepts:,} concepts with {log.answered.height / concepts:.1f} answers each, and a model "
-            f"learns {MOST_CONCEPTS:,} at most: is a question's id mapped to 'concept'? If not, map a broader skill to it"
+            f"learns {MOST_CONCEPTS:,} at most: is a question's id mapped to 'concept'? If not, map a broader skill"
         )
     return vocabulary
 

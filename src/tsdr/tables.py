@@ -1,18 +1,24 @@
 """The file formats that tables come in: CSV, TSV and Parquet, gzipped or not."""
 
 import gzip
-import io
+import tempfile
 import zlib
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import IO
 
 import polars as pl
 
+from tsdr.defaults import UNZIPPED_LIMIT
 from tsdr.errors import InputError
 from tsdr.files import replacing
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
 _GZIP_MAGIC = b"\x1f\x8b"
+# What polars would unpack unasked, however large: gzip, zstd, and zlib by its levels.
+_PACKED = (_GZIP_MAGIC, b"\x28\xb5\x2f\xfd", b"x\x01", b"x\x9c", b"x\xda")
+_CHUNK = 2**20
+LONGEST_HEADER = 2**20
 
 # How exports write times: in the order of the calendar, without a zone and with one.
 DATE_TIMES = (
@@ -48,9 +54,10 @@ def write_parquet(frame: pl.DataFrame, path: Path) -> None:
 class Table(ABC):
     """A file whose column names are known and whose columns can be read."""
 
-    def __init__(self, path: Path, content: Path | io.BytesIO) -> None:
+    def __init__(self, path: Path, unzipped: IO[bytes] | None) -> None:
         self.path = path
-        self.content = content
+        self.unzipped = unzipped  # a temporary file, which is there for as long as it is held
+        self.content = path if unzipped is None else Path(unzipped.name)
         try:
             self.columns = self._header()
         except (pl.exceptions.PolarsError, OSError) as error:
@@ -58,15 +65,10 @@ class Table(ABC):
 
     def read(self, columns: list[str]) -> pl.DataFrame:
         """The named columns, all rows."""
-        self._rewind()
         try:
             return self._read(columns)
         except (pl.exceptions.PolarsError, OSError) as error:
             raise self._unreadable(error) from error
-
-    def _rewind(self) -> None:
-        if isinstance(self.content, io.BytesIO):
-            self.content.seek(0)
 
     def _unreadable(self, error: Exception) -> InputError:
         reason = str(error).strip().split("\n")[0]
@@ -97,11 +99,17 @@ class _Text(Table):
     kind = "text in columns"
     advice = "check that it is UTF-8 and that every row has as many fields as the header"
 
-    def __init__(self, path: Path, content: Path | io.BytesIO, separator: str) -> None:
+    def __init__(self, path: Path, unzipped: IO[bytes] | None, separator: str) -> None:
         self.separator = separator
-        super().__init__(path, content)
+        super().__init__(path, unzipped)
 
     def _header(self) -> list[str]:
+        with self.content.open("rb") as file:
+            header = file.readline(LONGEST_HEADER)
+        if header.startswith(_PACKED):
+            raise InputError(f"{self.path}: is packed in a way that is not read; unpack it, or pack it once, by gzip")
+        if len(header) == LONGEST_HEADER:
+            raise InputError(f"{self.path}: has no header in its first {LONGEST_HEADER:,} bytes; {self.advice}")
         return self._scan(n_rows=0).columns
 
     def _read(self, columns: list[str]) -> pl.DataFrame:
@@ -112,8 +120,11 @@ class _Text(Table):
         return pl.read_csv(self.content, separator=self.separator, columns=columns, n_rows=n_rows, infer_schema=False)
 
 
-def open_table(path: Path, separator: str | None = None) -> Table:
-    """Open a table by its ending; text in columns of any ending if `separator` is given."""
+def open_table(path: Path, separator: str | None = None, unzipped_limit: float = UNZIPPED_LIMIT) -> Table:
+    """Open a table by its ending; text in columns of any ending if `separator` is given.
+
+    A gzipped one is unzipped into a temporary file first, of so many GB at most.
+    """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name the log file in it")
     try:
@@ -123,30 +134,48 @@ def open_table(path: Path, separator: str | None = None) -> Table:
         raise InputError(f"{path}: cannot be opened ({error.strerror}); check the path") from error
     if not magic:
         raise InputError(f"{path}: is empty (0 bytes); export it again")
-    zipped = magic == _GZIP_MAGIC
-    content = _unzip(path) if zipped else path
     endings = [ending.lower() for ending in path.suffixes if ending.lower() != ".gz"]
     ending = endings[-1] if endings else ""
     if separator is not None:
         separator = {"\\t": "\t"}.get(separator, separator)  # as shells hand it over
         if len(separator.encode()) != 1:
             raise InputError(f"{path}: the separator of columns is one character, not {separator!r}")
-    if separator is None and ending in (".parquet", ".pq"):
-        return _Parquet(path, content)
-    if separator is None and ending not in _SEPARATORS:
+    if separator is None and ending not in (".parquet", ".pq", *_SEPARATORS):
         raise InputError(
             f"{path}: is of an unknown kind {ending!r}; expected .csv, .tsv, .tab, .txt or .parquet (also .gz), "
             "or give the separator of its columns"
         )
-    return _Text(path, content, separator or _SEPARATORS[ending])
+    unzipped = _unzip(path, unzipped_limit) if magic == _GZIP_MAGIC else None
+    if separator is None and ending not in _SEPARATORS:
+        return _Parquet(path, unzipped)
+    return _Text(path, unzipped, separator or _SEPARATORS[ending])
 
 
-def _unzip(path: Path) -> io.BytesIO:
+def _unzip(path: Path, limit: float) -> IO[bytes]:
+    """What is in a gzip file, in a temporary one: it takes no more memory the larger it is."""
+    unzipped = tempfile.NamedTemporaryFile(prefix="tsdr-")  # noqa: SIM115  (it is held by the table)
+    with gzip.open(path) as file:
+        while chunk := _next_chunk(path, file):
+            if unzipped.tell() + len(chunk) > limit * 1e9:
+                raise InputError(
+                    f"{path}: has {path.stat().st_size:,} bytes and expands to more than {limit:g} GB; if it is meant "
+                    "to, allow for more with --unzipped-limit (in Python: unzipped_limit)"
+                )
+            try:
+                unzipped.write(chunk)
+                unzipped.flush()
+            except OSError as error:
+                raise InputError(
+                    f"{path}: cannot be unzipped to {unzipped.name} ({error.strerror}); free some space there, or name "
+                    "a folder that has it by TMPDIR"
+                ) from error
+    if not unzipped.tell():
+        raise InputError(f"{path}: is empty once unzipped; export it again")
+    return unzipped
+
+
+def _next_chunk(path: Path, file: gzip.GzipFile) -> bytes:
     try:
-        with gzip.open(path) as file:
-            content = file.read()
+        return file.read(_CHUNK)
     except (EOFError, OSError, zlib.error) as error:
         raise InputError(f"{path}: is a damaged or truncated gzip file ({error}); fetch or write it again") from error
-    if not content:
-        raise InputError(f"{path}: is empty once unzipped; export it again")
-    return io.BytesIO(content)

@@ -12,6 +12,7 @@ from tsdr.cli.shared import (
     Minimum,
     Separator,
     StatusWords,
+    UnzippedLimit,
     console,
     extent,
     mapping_of,
@@ -19,7 +20,7 @@ from tsdr.cli.shared import (
     statuses_of,
 )
 from tsdr.datasets import Sample, Unanswered
-from tsdr.defaults import MINIMUM, SEED
+from tsdr.defaults import MINIMUM, SEED, UNZIPPED_LIMIT
 from tsdr.errors import InputError
 from tsdr.report.progress import complain
 
@@ -34,6 +35,7 @@ def inspect_command(
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
     status: StatusWords = None,
+    unzipped_limit: UnzippedLimit = UNZIPPED_LIMIT,
 ) -> None:
     """Say what is in a log and all that looks wrong, or all that keeps it from being read."""
     from tsdr.cleaning import clean
@@ -43,7 +45,14 @@ def inspect_command(
 
     mapping, told = mapping_of(column), statuses_of(status)
     try:
-        found = clean(log, mapping, statuses=told, concept_separator=concept_separator, separator=separator)
+        found = clean(
+            log,
+            mapping,
+            statuses=told,
+            concept_separator=concept_separator,
+            separator=separator,
+            unzipped_limit=unzipped_limit,
+        )
     except UnreadableError as error:
         for fault in error.faults:
             complain("error:", fault.message)
@@ -68,6 +77,7 @@ def clean_command(
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
+    unzipped_limit: UnzippedLimit = UNZIPPED_LIMIT,
 ) -> None:
     """Turn a file into a log that needs no more options: without rows that are to be dropped, and account for them."""
     from tsdr.cleaning import clean
@@ -75,7 +85,13 @@ def clean_command(
 
     mapping, told = mapping_of(column), statuses_of(status)
     found = clean(
-        log, mapping, statuses=told, drop=drop or (), concept_separator=concept_separator, separator=separator
+        log,
+        mapping,
+        statuses=told,
+        drop=drop or (),
+        concept_separator=concept_separator,
+        separator=separator,
+        unzipped_limit=unzipped_limit,
     )
     found.log.write(out)
     show_cleaned(found, console)
@@ -175,6 +191,7 @@ def diagnose_command(
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
+    unzipped_limit: UnzippedLimit = UNZIPPED_LIMIT,
 ) -> None:
     """Say whether a log is a fair sample, how it was selected, and whether weights can repair it."""
     from tsdr.diagnosis.diagnose import diagnose
@@ -184,7 +201,11 @@ def diagnose_command(
     from tsdr.simulator import read_simulation
 
     asked = load(model) if model else None
-    log = read_simulation(source).offers() if source.is_dir() else read(source, column, concept_separator, separator)
+    log = (
+        read_simulation(source).offers()
+        if source.is_dir()
+        else read(source, column, concept_separator, separator, unzipped_limit)
+    )
     with console.status("Diagnosing") as status:
         diagnosis = diagnose(log, asked, window=window, minimum=minimum, seed=seed, on_stage=status.update)
         numbers = write_diagnosis(diagnosis, source.name.split(".")[0], out)

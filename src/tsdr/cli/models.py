@@ -18,12 +18,13 @@ from tsdr.cli.shared import (
     Size,
     SkipsRead,
     Stopping,
+    UnzippedLimit,
     Window,
     console,
     listed,
     read,
 )
-from tsdr.defaults import BACKBONE, COMPARED, FOLDS, METHOD, MINIMUM, SEED, VALIDATION
+from tsdr.defaults import BACKBONE, COMPARED, FOLDS, METHOD, MINIMUM, SEED, UNZIPPED_LIMIT, VALIDATION
 from tsdr.errors import InputError
 from tsdr.methods import NAMES, OBJECTIVES
 from tsdr.report.progress import TrainingProgress, resumable
@@ -32,7 +33,7 @@ from tsdr.training.options import TrainingOptions
 PANEL = "Models"
 commands = typer.Typer()
 
-OF_THE_LOG = ("log", "model", "column", "concept_separator", "separator", "plugin")
+OF_THE_LOG = ("log", "model", "column", "concept_separator", "separator", "unzipped_limit", "plugin")
 METHOD_HELP = "Options are changed behind a name, as in tsdr:smoothness=0:clip=0.5/2."
 MethodName = Annotated[str, typer.Option(help=f"{METHOD_HELP} One of {', '.join(OBJECTIVES)}.")]
 Validation = Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of students to stop by.")]
@@ -84,6 +85,7 @@ def fit_command(
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
+    unzipped_limit: UnzippedLimit = UNZIPPED_LIMIT,
 ) -> None:
     """Train a model on all students but the validation share, and write it as a bundle."""
     from tsdr.files import alone
@@ -106,7 +108,7 @@ def fit_command(
         resumable("The same command with --resume"),
     ):
         model = fit(
-            read(log, column, concept_separator, separator),
+            read(log, column, concept_separator, separator, unzipped_limit),
             backbone=backbone,
             method=method,
             options=_options(size),
@@ -156,6 +158,7 @@ def evaluate_command(
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
+    unzipped_limit: UnzippedLimit = UNZIPPED_LIMIT,
 ) -> None:
     """Cross-validate a model by student, beside baselines; folds that have a record are not run again.
 
@@ -170,13 +173,13 @@ def evaluate_command(
         if of_training:
             options = ", ".join(f"--{name.replace('_', '-')}" for name in of_training)
             raise InputError(f"--model judges models as they are, and trains none: leave out {options}")
-        told = read(log, column, concept_separator, separator)
+        told = read(log, column, concept_separator, separator, unzipped_limit)
         with console.status("Predicting"):
             judged = judge(told, [load(folder) for folder in model])
         show_judged([str(folder) for folder in model], judged, console)
         return
     compare(
-        read(log, column, concept_separator, separator),
+        read(log, column, concept_separator, separator, unzipped_limit),
         backbone=backbone,
         methods=[method],
         options=_options(size),
@@ -230,6 +233,7 @@ def compare_command(
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
+    unzipped_limit: UnzippedLimit = UNZIPPED_LIMIT,
 ) -> None:
     """Compare methods on the same folds: on logged answers and, for a simulated log, against the truth."""
     from tsdr.comparison import compare
@@ -242,7 +246,10 @@ def compare_command(
     elif source.is_dir():
         log, name = read_simulation(source), name or source.name
     else:
-        log, name = read(source, column, concept_separator, separator), name or source.name.split(".")[0]
+        log, name = (
+            read(source, column, concept_separator, separator, unzipped_limit),
+            name or source.name.split(".")[0],
+        )
     compare(
         log,
         backbone=backbone,
@@ -281,6 +288,7 @@ def tune_command(
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
+    unzipped_limit: UnzippedLimit = UNZIPPED_LIMIT,
 ) -> None:
     """Tune smoothness, alpha and the clip of tsdr's weights on validation students; call again to go on."""
     from tsdr.backbones.contract import skips_are_read, usual_window
@@ -288,7 +296,7 @@ def tune_command(
     from tsdr.sequences import Sequences
 
     in_view = window or usual_window(backbone)
-    told = read(log, column, concept_separator, separator)
+    told = read(log, column, concept_separator, separator, unzipped_limit)
     skips = skips_are_read(backbone, told.skipped_offers)
     sequences = Sequences.from_log(told, window=in_view, minimum=minimum, skips=skips)
     where = storage or f"sqlite:///{log.name.split('.')[0]}.tune.db"

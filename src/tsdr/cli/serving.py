@@ -11,11 +11,13 @@ from tsdr.cli.shared import (
     ConceptSeparator,
     LogFile,
     Separator,
+    UnzippedLimit,
     console,
     mapping_of,
     read,
     serving_installed,
 )
+from tsdr.defaults import UNZIPPED_LIMIT
 from tsdr.errors import InputError
 from tsdr.log import Unknown
 from tsdr.report.progress import complain, resumable
@@ -42,6 +44,7 @@ def predict_command(
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
+    unzipped_limit: UnzippedLimit = UNZIPPED_LIMIT,
 ) -> None:
     """Predict every answer of a log from the student's answers before it.
 
@@ -52,11 +55,11 @@ def predict_command(
     from tsdr.tables import write_table
 
     model = load(bundle)
-    told = read(log, column, concept_separator, separator)
-    earlier = read(history, column, concept_separator, separator) if history else None
+    told = read(log, column, concept_separator, separator, unzipped_limit)
+    earlier = read(history, column, concept_separator, separator, unzipped_limit) if history else None
     with console.status("Predicting"):
         predicted = model.predict_log(told, unknown=unknown, history=earlier)
-    times = times_as_written(log, predicted["row"], mapping_of(column), separator)
+    times = times_as_written(log, predicted["row"], mapping_of(column), separator, unzipped_limit)
     if times is not None:
         predicted = predicted.with_columns(times)
     write_table(predicted, out)
@@ -78,6 +81,7 @@ def mastery_command(
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
+    unzipped_limit: UnzippedLimit = UNZIPPED_LIMIT,
 ) -> None:
     """Say what the students of a log master after their last answer, concept by concept."""
     from tsdr.models.model import load
@@ -86,7 +90,7 @@ def mastery_command(
 
     model = load(bundle)
     with console.status("Predicting"):
-        found = model.mastery_log(read(log, column, concept_separator, separator), unknown=unknown)
+        found = model.mastery_log(read(log, column, concept_separator, separator, unzipped_limit), unknown=unknown)
     if student is not None and student not in found["student"]:
         raise InputError(f"{log}: there is no student {student!r} in it with an answer that the model can read")
     show_mastery(found, student, console)
@@ -132,6 +136,7 @@ def enroll_command(
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
     separator: Separator = None,
+    unzipped_limit: UnzippedLimit = UNZIPPED_LIMIT,
 ) -> None:
     """Bring the answers and skips of a log into a store, so that the service knows its students; twice adds nothing.
 
@@ -142,7 +147,7 @@ def enroll_command(
     with serving_installed():
         from tsdr.serving.databases import without_password
         from tsdr.serving.transfer import Enrolled, enroll
-    told = read(log, column, concept_separator, separator)
+    told = read(log, column, concept_separator, separator, unzipped_limit)
     became: list[Enrolled] = []
     with resumable("The same command", "the last student"):
         enrolled = enroll(told, store)

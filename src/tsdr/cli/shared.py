@@ -99,6 +99,8 @@ Separator = Annotated[
     typer.Option(help="What separates the columns of a text file, if not a comma (.csv) or a tab."),
 ]
 
+UnzippedLimit = Annotated[float, typer.Option(min=0, metavar="GB", help="What a gzipped log may expand to.")]
+
 
 StatusWords = Annotated[
     list[str] | None,
@@ -153,11 +155,19 @@ def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def read(path: Path, columns: list[str] | None, concept_separator: str | None, separator: str | None) -> "Log":
+def read(
+    path: Path, columns: list[str] | None, concept_separator: str | None, separator: str | None, unzipped_limit: float
+) -> "Log":
     """The log, read by the options that say what its columns are."""
     from tsdr.log import read_log
 
-    return read_log(path, mapping_of(columns), concept_separator=concept_separator, separator=separator)
+    return read_log(
+        path,
+        mapping_of(columns),
+        concept_separator=concept_separator,
+        separator=separator,
+        unzipped_limit=unzipped_limit,
+    )
 
 
 def mapping_of(columns: list[str] | None) -> dict[str, str]:
