@@ -63,3 +63,15 @@ def test_a_simulated_and_a_real_log_look_right(real_logs: RealLogs) -> None:
     assert statics.interactions == 189_297
     a_student = real_logs.read("statics").frame.group_by("student").len()["len"].to_list()
     assert statics.share_in_view[50] == pytest.approx(sum(min(50, answers) for answers in a_student) / 189_297)
+
+
+def test_names_that_differ_by_case_or_space_only_are_told_with_how_many_and_an_example() -> None:
+    rows = frame()
+    first = rows["concept"][0]
+    twins = rows.with_columns(
+        concept=pl.when(pl.int_range(pl.len()) == 0).then(pl.lit(f" {first.upper()} ")).otherwise(pl.col("concept"))
+    )
+    (said,) = [oddity for oddity in inspect_log(Log(twins)).oddities if "concepts differ" in oddity]
+    assert said.startswith("2 concepts differ from another one by case or space")
+    assert repr(f" {first.upper()} ") + " (1 rows)" in said
+    assert not [oddity for oddity in inspect_log(Log(rows)).oddities if "by case or space" in oddity]

@@ -118,6 +118,7 @@ def _oddities(log: Log, answers_a_student: pl.Series) -> Iterator[str]:
         yield f"Every answer is {answered['correct'][0]}. Is the right column mapped to 'correct'?"
     if answered["concept"].n_unique() > answered.height / 2:
         yield "More than half of the answers have a concept of their own. Is a question id mapped to 'concept'?"
+    yield from _look_alikes(log)
     short = (answers_a_student < SHORT).sum()
     if short > len(answers_a_student) / 2:
         yield (
@@ -131,3 +132,17 @@ def _oddities(log: Log, answers_a_student: pl.Series) -> Iterator[str]:
     steps = answered.select((pl.col("time").diff().over("student") == 0).mean().alias("ties"))["ties"][0]
     if steps is not None and steps > 0.5:
         yield f"{steps:.0%} of the answers have the time of the one before: their order is that of the file."
+
+
+def _look_alikes(log: Log) -> Iterator[str]:
+    """Names of students, questions and concepts that differ from another one by case or space around them only."""
+    columns = ["student", "concept"] + ["question"] * (not log.frame["question"].equals(log.frame["concept"]))
+    for column in columns:
+        rows = log.frame.group_by(column).len().with_columns(alike=pl.col(column).str.strip_chars().str.to_lowercase())
+        alike = rows.filter(pl.len().over("alike") > 1).sort("alike", column)
+        if alike.height:
+            one, other = alike.head(2).iter_rows()
+            yield (
+                f"{alike.height:,} {column}s differ from another one by case or space around the name only, as "
+                f"{one[0]!r} ({one[1]:,} rows) and {other[0]!r} ({other[1]:,}). If they are the same, write them alike."
+            )
