@@ -124,7 +124,7 @@ def test_fit_writes_a_bundle_that_can_be_audited(simulated: Path, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
     audit = tsdr("audit", "--model", out)
     assert audit.code == 0
-    assert audit.out.count("pass") == 14
+    assert audit.out.count("pass") == 18
     assert "Right answers lower mastery of" in audit.out
 
 

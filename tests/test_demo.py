@@ -11,7 +11,6 @@ from tsdr.serving.store import Answer, Store
 
 def test_the_demo_run_again_keeps_answers_that_it_did_not_write(tmp_path: Path) -> None:
     path, simulation = tmp_path / "demo" / "students.db", simulate(0.8, 6)
-    path.parent.mkdir()
     enroll_some(simulation, path)
     store = Store(f"sqlite:///{path}")
     store.add("s0000", [Answer("mine", "q", "c", 1)])

@@ -83,6 +83,7 @@ def _prepare_service(simulation: Simulation, out: Path, console: Console) -> Non
 def enroll_some(simulation: Simulation, path: Path) -> None:
     """Make some students known. A store that is there already is kept, and refused if it is not of this very demo."""
     some = simulation.log.frame.filter(pl.col("student").is_in(list(simulation.log.students[:ENROLLED])))
+    path.parent.mkdir(parents=True, exist_ok=True)
     store = Store(f"sqlite:///{path}")
     known = store.log().frame
     store.close()
