@@ -50,12 +50,7 @@ def show_cleaned(cleaned: Cleaned, console: Console) -> None:
         rows[f"  dropped: {what if what == COPIES else f'{what} cannot be read'}"] = -count
     rows["rows of the log"] = len(cleaned.log)
     rows["  skipped offers among them"] = cleaned.log.skipped_offers
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(overflow="fold")
-    table.add_column(justify="right", no_wrap=True)
-    for name, number in rows.items():
-        table.add_row(name, f"{number:,}")
-    console.print(table)
+    _show_numbers(rows, console)
 
 
 def show_mastery(mastery: pl.DataFrame, student: str | None, console: Console) -> None:
@@ -112,6 +107,10 @@ def show_use(account: Mapping[str, int], minimum: int, console: Console) -> None
         "  read": account["skips_read"],
         "  not read": account["skips"] - account["skips_read"],
     }
+    _show_numbers(rows, console)
+
+
+def _show_numbers(rows: Mapping[str, int], console: Console) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(overflow="fold")
     table.add_column(justify="right", no_wrap=True)
