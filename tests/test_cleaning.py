@@ -53,3 +53,9 @@ def test_what_is_dropped_is_asked_for_and_accounted_for(messy: Path) -> None:
     assert [fault.column for fault in refused.value.faults] == ["concept", "time"]
     with pytest.raises(InputError, match="nothing called 'device' to drop"):
         clean(messy, COLUMNS, drop=["device"])
+
+
+def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("student,concept,correct\n")
+    with pytest.raises(InputError, match="has a header and no rows"):
+        clean(tmp_path / "log.csv")

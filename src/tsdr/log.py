@@ -169,9 +169,6 @@ def read_log(
     Raises `InputError`, with file, row, column and what to do, for anything that could be misread.
     """
     frame, theirs, _ = raw_table(path, columns, separator, unzipped_limit)
-    written_by_us = set(COLUMNS[:5]) <= set(frame.columns) and frame.schema == Log(frame[:0]).frame.schema
-    if frame.height == 0 and not written_by_us:
-        raise InputError(f"{path}: has a header and no rows; there is nothing to learn from")
     return Log(frame, source=str(path), columns=theirs, concept_separator=concept_separator)
 
 
@@ -185,7 +182,11 @@ def raw_table(
     table = open_table(Path(path), separator, unzipped_limit)
     theirs = _resolve_columns(table.columns, columns or {}, str(path))
     unused = [name for name in table.columns if name not in theirs.values()]
-    return table.read(list(theirs.values())), theirs, unused
+    frame = table.read(list(theirs.values()))
+    written_by_us = set(COLUMNS[:5]) <= set(frame.columns) and frame.schema == Log(frame[:0]).frame.schema
+    if frame.height == 0 and not written_by_us:
+        raise InputError(f"{path}: has a header and no rows; there is nothing to learn from")
+    return frame, theirs, unused
 
 
 def _codes(column: str, names: tuple[str, ...]) -> pl.Expr:
