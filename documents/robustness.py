@@ -3,7 +3,7 @@
     python -m documents.robustness
 
 Records are made by `tsdr reproduce robustness --backbones dkt --folds 2 --seeds 21,22,23
---stop-by loss --out results/robustness`.
+--windows 50,200 --stop-by loss --out results/robustness`.
 """
 
 from documents.filling import ROOT, fill
@@ -11,13 +11,13 @@ from tsdr.methods import NAIVE
 from tsdr.records.baselines import grouped
 from tsdr.records.changes import mean
 from tsdr.records.folder import RecordFolder
-from tsdr.records.run import LogName, Record
+from tsdr.records.run import Record
 from tsdr.report.quality import mean_errors_of
 from tsdr.report.results.names import log_name, seeds_by_folds
 
 HEADER = (
-    "| log | method | propensities | imputation | runs | error of a concept's mean, logged | imputed | of that, noise "
-    "| mean error | true BCE, naive | debiased |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
+    "| log | in view | method | propensities | imputation | runs | error of a concept's mean, logged | imputed "
+    "| of that, noise | mean error | true BCE, naive | debiased |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 )
 
 
@@ -37,7 +37,8 @@ def table(records: list[Record]) -> str:
         debias = runs[0].debias
         naive = [run for run in groups[log, backbone, NAIVE] if run.model_settings == runs[0].model_settings]
         imputation = "crippled" if debias["crippled"] else "good"
-        about = [log_name(LogName.parse(log)), method.name, debias["propensities"], imputation, seeds_by_folds(runs)]
+        seen = [log_name(runs[0].log), str(runs[0].options["window"])]
+        about = [*seen, method.name, debias["propensities"], imputation, seeds_by_folds(runs)]
         truth = [f"{mean(of, 'true_bce'):.4f}" for of in (naive, runs)]
         rows.append(f"| {' | '.join([*about, *mean_errors_of(runs), *truth])} |\n")
     return HEADER + "".join(rows)

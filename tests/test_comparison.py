@@ -57,6 +57,17 @@ def test_methods_are_compared_once_and_shown(simulation: tsdr.Simulation, tmp_pa
         assert part in shown
 
 
+def test_several_workers_come_to_the_same_numbers(simulation: tsdr.Simulation, tmp_path: Path) -> None:
+    shared = {"backbone": "dkt", "methods": ["naive"], "options": SMALL, "folds": 2, "training": TRAINING}
+    console = Console(record=True, width=140)
+    alone = compare(simulation, out=tmp_path / "alone", **shared)  # type: ignore[arg-type]
+    found = compare(simulation, out=tmp_path / "two", workers=2, console=console, **shared)  # type: ignore[arg-type]
+    assert {record.file_name(): record.metrics for record in found.records} == {
+        record.file_name(): record.metrics for record in alone.records
+    }
+    assert "dkt naive seed 42 fold 1: AUC" in console.export_text()
+
+
 def test_a_second_command_in_a_folder_says_so(simulation: tsdr.Simulation, tmp_path: Path) -> None:
     with (tmp_path / ".running").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

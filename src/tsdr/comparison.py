@@ -10,7 +10,8 @@ from rich.table import Table
 
 from tsdr.backbones.contract import skips_are_read, usual_window
 from tsdr.defaults import BACKBONE, COMPARED, FOLDS, MINIMUM, Extent, Skips
-from tsdr.experiments.engines import Engine, Failure, InProcess, Job
+from tsdr.errors import InputError
+from tsdr.experiments.engines import Engine, Failure, InProcess, Job, Processes
 from tsdr.experiments.grid import each_once, run_grid
 from tsdr.judging.experiment import Experiment, View, plan_baselines, plan_folds
 from tsdr.judging.trained import Judged
@@ -78,6 +79,7 @@ def compare(
     estimate_risk: bool = False,
     out: str | Path = "runs/compare",
     name: str | None = None,
+    workers: int = 1,
     console: Console | None = None,
 ) -> Comparison:
     """Cross-validate methods by student, on the same folds; a simulated log is held against its truth, too.
@@ -87,7 +89,9 @@ def compare(
     Offers that were skipped are read, if the log has any and the backbone can; of a simulated log, if they are asked
     for. Every fold leaves a record in the folder `out`, and one that has a record is not run again. `name` is what
     records call the log. Beside the methods stand baselines: means, the logistic model `counts` and, for a simulated
-    log, the best possible predictor. With a `console`, training shows how it comes along.
+    log, the best possible predictor. With a `console`, training shows how it comes along. Several `workers` are
+    processes that train a fold each at a time, to the same numbers: a script that asks for them keeps what it does
+    under `if __name__ == "__main__"`.
     """
     how = training or TrainingOptions()
     known = log if isinstance(log, Simulation) else None
@@ -115,10 +119,18 @@ def compare(
             estimate_risk=estimate_risk,
         )
     jobs = each_once(Job(tested, fold) for fold in planned)
-    if console is None:
-        return Comparison(run_grid(jobs, tested.records, InProcess())[0])
-    with TrainingProgress(how, console) as progress, resumable("The same command"):
-        return Comparison(run_grid(jobs, tested.records, InProcess(progress.of_run))[0])
+    if workers > 1 and console is not None:
+        found, failures = _run_in_sight(jobs, tested.records, Processes(workers), console)
+    elif workers > 1:
+        found, failures = run_grid(jobs, tested.records, Processes(workers))
+    elif console is not None:
+        with TrainingProgress(how, console) as progress, resumable("The same command"):
+            found, failures = run_grid(jobs, tested.records, InProcess(progress.of_run))
+    else:
+        found, failures = run_grid(jobs, tested.records, InProcess())
+    if failures:
+        raise InputError("; ".join(f"{failure.job.name}: {failure.reason}" for failure in failures))
+    return Comparison(found)
 
 
 def _standing_beside(found: Sequence[Record], records: RecordFolder) -> list[Record]:
@@ -140,6 +152,17 @@ def show_grid(
     show: Callable[[Sequence[Record], Console], None],
 ) -> bool:
     """Compute a grid, show what it came to, and whether all of it succeeded."""
+    found, failures = _run_in_sight(jobs, records, engine, console)
+    show([*found, *_standing_beside(found, records)], console)
+    for failure in failures:
+        complain("failed:", f"{failure.job.name}: {failure.reason}")
+    return not failures
+
+
+def _run_in_sight(
+    jobs: Sequence[Job], records: RecordFolder, engine: Engine, console: Console
+) -> tuple[list[Record], list[Failure]]:
+    """Compute a grid, and tell of each run as it ends."""
     done = [record for job in jobs if (record := records.find(job.run)) is not None]
     finished = {record.file_name() for record in done}
     missing = [job.run for job in jobs if job.name not in finished]
@@ -152,8 +175,4 @@ def show_grid(
             else:
                 progress.ended(Run(**came.model_dump(include=set(Run.model_fields))), came)
 
-        found, failures = run_grid(jobs, records, engine, ended)
-    show([*found, *_standing_beside(found, records)], console)
-    for failure in failures:
-        complain("failed:", f"{failure.job.name}: {failure.reason}")
-    return not failures
+        return run_grid(jobs, records, engine, ended)

@@ -48,7 +48,13 @@ def run_demo(out: Path, console: Console, students: int) -> None:
         record.file_name(): record
         for backbone in TRAINED
         for record in compare(
-            shown, backbone=backbone, folds=FOLDS, window=WINDOW, out=out / "records", console=console
+            shown,
+            backbone=backbone,
+            folds=FOLDS,
+            window=WINDOW,
+            out=out / "records",
+            workers=FOLDS,
+            console=console,
         ).records
     }
     records = list(found.values())

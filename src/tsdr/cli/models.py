@@ -37,6 +37,7 @@ OF_THE_LOG = ("log", "model", "column", "concept_separator", "separator", "unzip
 METHOD_HELP = "Options are changed behind a name, as in tsdr:smoothness=0:clip=0.5/2."
 MethodName = Annotated[str, typer.Option(help=f"{METHOD_HELP} One of {', '.join(OBJECTIVES)}.")]
 Validation = Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of students to stop by.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that train a fold each at a time; one shows every epoch.")]
 RecordName = Annotated[str | None, typer.Option(help="What to call the log in the records; its own name if left out.")]
 
 
@@ -153,6 +154,7 @@ def evaluate_command(
     skips: SkipsRead = None,
     minimum: Minimum = MINIMUM,
     seed: Annotated[int, typer.Option(min=0)] = SEED,
+    workers: Workers = 1,
     device: DeviceName = "auto",
     stop_by: Stopping = "loss",
     column: Columns = None,
@@ -192,6 +194,7 @@ def evaluate_command(
         training=TrainingOptions(seed=seed, device=device, stop_by=stop_by),
         out=out,
         name=name or log.name.split(".")[0],
+        workers=workers,
         console=console,
     ).show(console)
 
@@ -228,6 +231,7 @@ def compare_command(
     skips: SkipsRead = None,
     minimum: Minimum = MINIMUM,
     seed: Annotated[int, typer.Option(min=0, help="Of folds, training and, without a log, the simulator.")] = SEED,
+    workers: Workers = 1,
     device: DeviceName = "auto",
     stop_by: Stopping = "loss",
     column: Columns = None,
@@ -266,6 +270,7 @@ def compare_command(
         estimate_risk=estimate_risk,
         out=out,
         name=name,
+        workers=workers,
         console=console,
     ).show(console)
 
