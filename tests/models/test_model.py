@@ -121,6 +121,44 @@ def test_answers_read_one_by_one_or_in_one_go_come_to_the_same(name: str) -> Non
         assert in_one_go.mastery() == pytest.approx(one_by_one.mastery(), abs=CLOSE)
 
 
+@pytest.mark.parametrize("name", ["dkt", "counts", "hybrid"])
+def test_what_a_session_gives_to_be_kept_is_of_one_size_and_goes_on_like_it(name: str) -> None:
+    model, log = random_model(name, "all", skips=True), random_log(students=3, most=60, skips=0.2)
+    sizes = set()
+    for student in log.students:
+        session = model.session()
+        for row in log.frame.filter(pl.col("student") == student).iter_rows(named=True):
+            if row["skipped"]:
+                session.skip(row["question"], row["concept"])
+            else:
+                session.observe(row["question"], row["concept"], row["correct"])
+        sizes.add(len(session.kept()))
+        resumed = model.session_from(session.kept())
+        assert resumed.mastery() == session.mastery()
+        for one in (session, resumed):
+            one.observe("q01", "c03", 1)
+            one.observe("nobody knows", "c04", 0)
+        assert resumed.mastery() == session.mastery()
+        assert resumed.evidence() == session.evidence()
+        assert (resumed.answers, resumed.unknown_questions, resumed.in_view) == (
+            session.answers,
+            session.unknown_questions,
+            session.in_view,
+        )
+    assert len(sizes) == 1
+
+
+def test_what_is_of_no_session_of_the_model_is_refused() -> None:
+    model = random_model("dkt", "all")
+    for kept in (b"", b"nothing", model.session().kept()[:-1]):
+        with pytest.raises(InputError, match="nothing that a session gave"):
+            model.session_from(kept)
+    with pytest.raises(InputError, match="another model"):
+        model.session_from(random_model("hybrid", "all").session().kept())
+    with pytest.raises(InputError, match="window of 8 answers"):
+        random_model("dkt").session().kept()
+
+
 @pytest.mark.parametrize("name", ["dkt", "akt"])
 def test_mastery_of_a_log_is_that_of_sessions(name: str) -> None:
     model, log = random_model(name), random_log()

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 import schemathesis
@@ -20,13 +21,13 @@ import tsdr
 from served import VOCABULARY, random_bundle, random_log, random_model
 from tsdr import InputError, Vocabulary
 from tsdr.defaults import Extent
-from tsdr.models.model import Model
+from tsdr.models.model import Model, load
 from tsdr.serving.app import create_app
 from tsdr.serving.databases import HeldError
 from tsdr.serving.guard import LARGEST_BODY, Turns
 from tsdr.serving.messages import MOST_ANSWERS
-from tsdr.serving.store import Answer, Store
-from tsdr.serving.students import Students
+from tsdr.serving.store import Answer, Store, Student
+from tsdr.serving.students import PAGE, Students
 from tsdr.serving.transfer import collect
 
 MODEL = random_model("simplekt")
@@ -197,6 +198,36 @@ def test_students_who_are_no_longer_held_are_read_again(store: Store) -> None:
         other.observe(None, "c03", 0)
     assert students.mastery("ada").success == pytest.approx(one.mastery_of_all().tolist(), abs=1e-6)
     assert students.mastery("ben").success == pytest.approx(other.mastery_of_all().tolist(), abs=1e-6)
+
+
+def test_a_long_history_is_read_once_by_a_bundle_whoever_asks(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("hybrid", "dkt"):
+        random_model(name, "all").save(tmp_path / name)
+    model, other = (load(tmp_path / name) for name in ("hybrid", "dkt"))
+    rng = np.random.default_rng(3)
+    drawn = [Answer(f"e{i}", None, f"c{rng.integers(11):02}", int(rng.integers(2))) for i in range(3 * PAGE)]
+    alone = model.session()
+    for given in drawn:
+        alone.observe(None, given.concept, int(given.correct or 0))
+    store.add("ada", drawn[:-3])
+    assert Students(model, store).mastery("ada").answers == len(drawn) - 3
+    read: list[int] = []
+    latest = store.latest
+
+    def counted(known: Student, count: int, before: int | None = None) -> list[Answer]:
+        read.append(count)
+        return latest(known, count, before)
+
+    monkeypatch.setattr(store, "latest", counted)
+    store.add("ada", drawn[-3:])
+    after_restart = Students(model, store).mastery("ada")
+    assert read == [3]
+    assert (after_restart.answers, after_restart.in_view) == (len(drawn), len(drawn))
+    assert after_restart.success == pytest.approx(tuple(alone.mastery().values()), abs=1e-5)
+    assert Students(other, store).mastery("ada").answers == len(drawn)
+    assert sum(read[1:]) >= len(drawn)
 
 
 def test_an_event_counts_once_and_may_not_change(client: TestClient) -> None:

@@ -17,7 +17,7 @@ from postgres import backends, postgres_server
 
 from tsdr import InputError, read_log
 from tsdr.serving.databases import HeldError, StoreError, without_password
-from tsdr.serving.store import SCHEMA, Added, Answer, ConflictError, Offer, Store, Student, _tables
+from tsdr.serving.store import SCHEMA, Added, Answer, ConflictError, KeptSession, Offer, Store, Student, _tables
 
 OFFER = Offer(answers=0, concept="c", success=0.6, propensity=0.05, explored=True, target=0.7, explore=0.1)
 
@@ -37,7 +37,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     yield server
     engine = sqlalchemy.create_engine(server.replace("postgresql", "postgresql+psycopg"))
     with engine.begin() as connection:
-        connection.execute(sqlalchemy.text("DROP TABLE IF EXISTS offers, answers, students, tsdr_store"))
+        connection.execute(sqlalchemy.text("DROP TABLE IF EXISTS sessions, offers, answers, students, tsdr_store"))
     engine.dispose()
 
 
@@ -322,15 +322,47 @@ def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> 
         assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("books",)]
 
 
+def test_a_session_is_kept_for_its_bundle_its_student_and_no_fewer_events(store: Store) -> None:
+    three = store.add("ada", answers(1, 2, 3)).student
+    store.keep_session(three, "one", b"by three")
+    assert store.kept_session(three, "one") == KeptSession(3, b"by three")
+    assert store.kept_session(three, "another") is None
+    assert store.kept_session(replace(three, answers=2), "one") is None
+    four = store.add("ada", answers(4)).student
+    assert store.kept_session(four, "one") == KeptSession(3, b"by three")
+    store.keep_session(four, "one", b"by four")
+    assert store.kept_session(four, "one") == KeptSession(4, b"by four")
+    store.delete("ada")
+    store.keep_session(four, "one", b"of nobody")
+    assert store.kept_session(four, "one") is None
+    assert store.kept_session(store.add("ada", answers(1)).student, "one") is None
+
+
+def test_keeping_a_session_waits_for_nobody_and_is_no_trouble(url: str) -> None:
+    Store(url).close()
+    store = Store.served(url)
+    known = store.add("ada", answers(1)).student
+    with store._database.writing() as connection:
+        store._hold(connection, "ada")
+        begun = time.monotonic()
+        with pytest.raises(HeldError):
+            store.keep_session(known, "one", b"...")
+        assert time.monotonic() - begun < 1.0  # another write waits for 1.5 s
+    store.check()
+    store.keep_session(known, "one", b"...")
+    store.close()
+
+
 def test_the_schema_has_the_version_that_it_says() -> None:
     """Who changes the tables raises SCHEMA, so that older stores are brought up, and writes the new columns here."""
     columns = {table.name: " ".join(table.columns.keys()) for table in _tables.sorted_tables}
     assert (SCHEMA, columns) == (
-        1,
+        2,
         {
             "students": "number id answers skips seen",
             "answers": "student place event question concept correct time offer",
             "offers": "number student answers concept success propensity explored target explore time among",
+            "sessions": "student bundle events kept",
         },
     )
 

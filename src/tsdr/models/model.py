@@ -16,10 +16,13 @@ import numpy as np
 import polars as pl
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load as load_state
+from safetensors.torch import save as save_state
 from torch import Tensor
 
 from tsdr.backbones.contract import Reader
-from tsdr.errors import InputError
+from tsdr.errors import InputError, in_a_sentence
 from tsdr.log import Log, Unknown, Vocabulary, after
 from tsdr.models.bundle import Bundle, read_bundle
 from tsdr.models.evidence import Evidence, is_little
@@ -27,6 +30,8 @@ from tsdr.sequences import SKIPPED, STRETCH, UNKNOWN_QUESTION, Batch, Sequences,
 
 BATCH = 64
 ROWS = 1024  # targets are answered so many at a time: what lies between two layers then stays in the cache
+# What a session keeps beside its history: how often each concept was met, answers and unknown questions.
+_BESIDE = _MET, _COUNTED = "session.met", "session.counted"
 Part = TypeVar("Part")
 
 
@@ -101,6 +106,24 @@ class Model:
     def session(self, before: int = 0) -> "Session":
         """A student without answers yet; or with so many that are out of view before those that will be observed."""
         return Session(self, before)
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether it reads whole histories: what a session knows is then of one size, and can be kept."""
+        return self.window == "all"
+
+    def session_from(self, kept: bytes) -> "Session":
+        """A student as a session of this model had come to know them, from what it gave to be kept."""
+        session = self.session()
+        try:
+            state = load_state(kept)
+        except (SafetensorError, ValueError, KeyError) as error:
+            raise InputError(f"this is nothing that a session gave to be kept ({in_a_sentence(error)})") from error
+        told, own = ({name: (of.shape, of.dtype) for name, of in some.items()} for some in (state, session.state()))
+        if told != own:
+            raise InputError("a session of another model gave this to be kept; read the student's answers anew")
+        session.go_on_from(state)
+        return session
 
     def knows(self, concept: str) -> bool:
         """Whether it was trained on a concept."""
@@ -317,6 +340,32 @@ class Session:
             del self._in_view[:gone]
             self._begins = begins
             self.history = None
+
+    def kept(self) -> bytes:
+        """All that it knows, to go on from later with `Model.session_from`, at the same cost after any history.
+
+        Models with a window go by the latest answers, which are to be kept instead.
+        """
+        if not self.model.reads_all:
+            raise InputError(
+                f"this model reads a window of {self.model.window} answers: keep a student's latest answers, and let a "
+                "new session observe them"
+            )
+        return save_state(self.state())
+
+    def state(self) -> dict[str, Tensor]:
+        """The same as tensors of one size, by name."""
+        self._read()
+        counted = torch.tensor([self.answers, self.unknown_questions])
+        of_history = {name: of.contiguous() for name, of in self.model.backbone.state_of(self.history).items()}
+        return of_history | {_MET: torch.from_numpy(self.met.astype(np.int32)), _COUNTED: counted}
+
+    def go_on_from(self, state: Mapping[str, Tensor]) -> None:
+        """Know what such a state says, and nothing else."""
+        self.answers, self.unknown_questions = state[_COUNTED].tolist()
+        self.met = state[_MET].numpy().astype(np.int64)
+        self.history = self.model.backbone.from_state({name: of for name, of in state.items() if name not in _BESIDE})
+        self._unread = []
 
     def mastery(self) -> dict[str, float]:
         """The probability of success on every concept."""

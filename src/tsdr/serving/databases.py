@@ -24,6 +24,7 @@ from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 from tsdr.errors import InputError, extra_missing, in_a_sentence
 
 CONNECTING = 2  # seconds until a server has to be connected to
+_AT_ONCE = "SET LOCAL lock_timeout = 1"  # a millisecond: nought would be no limit
 SILENCE = 1.0  # seconds for which a server that did not answer is not asked again
 CHECKED = 1.0  # seconds for which a check that went well holds
 
@@ -82,18 +83,23 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction that writes. Once the block has ended, what it wrote will be found again."""
-        turn: AbstractContextManager[float] = nullcontext(self._patience.lock)
-        if self._file:
-            turn = self._file.turn(self._patience.lock)
+    def writing(self, *, waits: bool = True) -> Iterator[Connection]:
+        """A transaction that writes. Once the block has ended, what it wrote will be found again.
+
+        What can be done without is not waited for: if others hold what it wants, that is `HeldError` at once.
+        """
+        patience = self._patience.lock if waits else 0.0
+        turn: AbstractContextManager[float] = self._file.turn(patience) if self._file else nullcontext(patience)
         try:
             with turn as left, self._connection(left) as connection, connection.begin():
+                if not waits and not self._file:
+                    connection.exec_driver_sql(_AT_ONCE)
                 yield connection
             if self._file:
                 self._file.check()
         except StoreError as error:
-            self._trouble = error
+            if waits or not isinstance(error, HeldError):
+                self._trouble = error
             raise
         self._trouble = None
 
@@ -109,7 +115,7 @@ class Database:
         try:
             with self._connection(0.0) as connection, connection.begin():
                 if not self._file:
-                    connection.exec_driver_sql("SET LOCAL lock_timeout = 1")
+                    connection.exec_driver_sql(_AT_ONCE)
                 self._verify(connection)
                 for table in self._tables.sorted_tables:  # nothing, into every column
                     nothing = sql.select(table).where(sql.false())

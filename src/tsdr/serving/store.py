@@ -20,7 +20,7 @@ from tsdr.log import Log
 from tsdr.serving.databases import COMMAND, SERVICE, Database
 
 SCHEMA = (
-    1  # the version of the tables; raised with every change of them, for a new column can be left out or has a value
+    2  # the version of the tables; raised with every change of them, for a new column can be left out or has a value
 )
 NO_QUESTION = "no question: "  # before a concept, where it stands in for a question in a log that has questions
 _SKIPPED = 2  # in the place of an answer, so that stores from before skips were kept need no change there
@@ -81,6 +81,15 @@ _offers = sql.Table(
     sql.Column("explore", sql.Float, nullable=False),
     sql.Column("time", sql.Float, nullable=False),
     sql.Column("among", sql.JSON(none_as_null=True)),
+)
+# What sessions came to know, so that they need not read a long history anew: of no use to any other bundle.
+_sessions = sql.Table(
+    "sessions",
+    _tables,
+    sql.Column("student", _NUMBER, sql.ForeignKey(_students.c.number, ondelete="CASCADE"), primary_key=True),
+    sql.Column("bundle", sql.Text, nullable=False),
+    sql.Column("events", sql.Integer, nullable=False),
+    sql.Column("kept", sql.LargeBinary, nullable=False),
 )
 
 
@@ -144,6 +153,14 @@ class Student:
     def events(self) -> int:
         """All of them: the place of the next one."""
         return self.answers + self.skips
+
+
+@dataclass(frozen=True)
+class KeptSession:
+    """What a session knew by so many events of a student, as it gave it to be kept."""
+
+    events: int
+    content: bytes
 
 
 @dataclass(frozen=True)
@@ -243,6 +260,30 @@ class Store:
                 sql.insert(_offers).values(values).returning(_offers.c.number)
             ).scalar_one()
         return number
+
+    def kept_session(self, student: Student, bundle: str) -> KeptSession | None:
+        """What a session of this bundle had come to know by some of the events that `student` is said to have."""
+        query = sql.select(_sessions.c.events, _sessions.c.kept).where(
+            _sessions.c.student == student.number,
+            _sessions.c.bundle == bundle,
+            _sessions.c.events <= student.events,
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else KeptSession(*row)
+
+    def keep_session(self, student: Student, bundle: str, kept: bytes) -> None:
+        """Keep what a session of a bundle knows by all events that `student` is said to have, in place of earlier.
+
+        It can be done without: it waits for nobody, and a student who is gone meanwhile stays gone.
+        """
+        is_there = sql.update(_students).where(_students.c.number == student.number)
+        with self._database.writing(waits=False) as connection:
+            if not connection.execute(is_there.values(seen=_students.c.seen)).rowcount:
+                return
+            connection.execute(sql.delete(_sessions).where(_sessions.c.student == student.number))
+            row = {"student": student.number, "bundle": bundle, "events": student.events, "kept": kept}
+            connection.execute(sql.insert(_sessions).values(row))
 
     def delete(self, student: str) -> bool:
         """Forget a student, with every answer and offer; whether there was one."""

@@ -6,6 +6,7 @@ A session that is held is brought up to date from the store before it is asked, 
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import SystemRandom
 
@@ -14,6 +15,7 @@ import torch
 from tsdr.errors import InputError
 from tsdr.models.evidence import Evidence
 from tsdr.models.model import Interaction, Model, Session, answered_until
+from tsdr.serving.databases import StoreError
 from tsdr.serving.messages import NEW_CONCEPT, checked
 from tsdr.serving.store import Added, Answer, Offer, Store, Student
 
@@ -60,6 +62,7 @@ class _Held:
 
     session: Session
     student: Student | None = None
+    kept: int = 0  # by how many events its session is in the store
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -197,12 +200,43 @@ class Students:
         missing = known.events - (before.events if before else 0)
         if before is not None and missing <= 0:  # another request may have read even more
             return before
-        if before is not None and missing <= PAGE:
-            events = self.interactions(self.store.latest(known, missing))
-        else:
+        if before is None and self._resume(held, known):
+            missing = known.events - held.kept
+        elif before is None or (missing > PAGE and not self.model.reads_all):
             begins, events = self.in_view(known)
-            held.session = self.model.session(begins)
+            held.session, held.kept, missing = self.model.session(begins), 0, 0
+            self._take_in(held, events)
+        self._take_in(held, self.interactions(self.store.latest(known, missing)))
+        held.student = known
+        self._keep(held, known)
+        return known
+
+    def _take_in(self, held: _Held, events: Sequence[Interaction]) -> None:
         for event in events:
             held.session.take_in(event)
-        held.student = known
-        return known
+
+    def _resume(self, held: _Held, known: Student) -> bool:
+        """Go on from what a session of the same bundle left in the store, if there is any and it can be read."""
+        bundle = self._bundle_of_kept()
+        kept = None if bundle is None else self.store.kept_session(known, bundle)
+        if kept is None:
+            return False
+        try:
+            held.session = self.model.session_from(kept.content)
+        except InputError:  # it can be done without
+            return False
+        held.kept = kept.events
+        return True
+
+    def _keep(self, held: _Held, known: Student) -> None:
+        """Leave what the session knows in the store, once it is by a page of events more than what lies there."""
+        bundle = self._bundle_of_kept()
+        if bundle is None or known.events - held.kept < PAGE:
+            return
+        with suppress(StoreError):  # it can be done without, and comes again with the next event
+            self.store.keep_session(known, bundle, held.session.kept())
+            held.kept = known.events
+
+    def _bundle_of_kept(self) -> str | None:
+        """What tells this bundle's sessions from others', if they can be kept."""
+        return self.model.bundle.digest if self.model.reads_all else None
