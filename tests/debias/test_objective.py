@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 import tsdr
 from conftest import random_batch
 from tsdr import InputError, Sequences, Vocabulary, build_backbone
-from tsdr.debias.building import network_like, new_objective
+from tsdr.debias.building import network_beside, new_objective
 from tsdr.debias.imputation import Imputation
 from tsdr.debias.objective import JointObjective
 from tsdr.debias.propensity import ConceptQuestions
@@ -188,10 +188,21 @@ def test_a_method_that_imputes_needs_a_model_for_it() -> None:
 
 def test_the_imputation_model_is_the_light_size_of_the_backbone_and_knows_no_questions() -> None:
     model = build_backbone("akt", n_concepts=11, n_questions=13, d=16)
-    light, same = (network_like("akt", model, light=light) for light in (True, False))
+    own = options_of("tsdr-own")
+    light, same = (
+        network_beside("akt", model, own.model_copy(update={"light_imputation": light})) for light in (True, False)
+    )
     assert light.options == {**model.options, "size": "light", "heads": 4}
     assert same.options == model.options
     assert light.n_questions == same.n_questions == 1
+
+
+def test_a_network_that_imputes_beside_counts_is_smaller_still_where_it_can_be() -> None:
+    alone, beside = options_of("tsdr-own"), options_of("tsdr", imputation="both")
+    dkt, akt = (build_backbone(name, n_concepts=11, n_questions=13, d=16) for name in ("dkt", "akt"))
+    assert network_beside("dkt", dkt, alone).options == dkt.options
+    assert network_beside("dkt", dkt, beside).options == {**dkt.options, "d": 8}
+    assert network_beside("akt", akt, beside).options == network_beside("akt", akt, alone).options
 
 
 @pytest.mark.parametrize("correction", ["full", "stopped"])

@@ -61,6 +61,11 @@ class Backbone(nn.Module, ABC, Generic[History]):
         """Options, if there are any, that make it smaller: for an imputation model that stands beside it."""
         return {}
 
+    @property
+    def slim_options(self) -> dict[str, Any]:
+        """Options, if there are any, that make it smaller still: for one that imputes what `counts` leaves to it."""
+        return self.light_options
+
     @abstractmethod
     def encode(self, batch: Batch) -> History:
         """Cache what the history gives to later steps; row j depends on interactions up to j."""
@@ -188,14 +193,15 @@ class Reader(Generic[History]):
     def read(self, batch: Batch) -> History:
         """The history of a batch."""
         fresh = batch.after is None
-        return self._keep(self.model.encode(batch) if fresh else self.model.go_on(self._before(batch), batch))
+        self._past = self.model.encode(batch) if fresh else self.model.go_on(self._before(batch), batch)
+        return self._past
 
     def follow(self, batch: Batch) -> tuple[History, Tensor]:
         """The history, and the success logits of the observed targets."""
         model = cast("Backbone[History]", self.model)
         if batch.after is None:
-            history, logits = model.follow(batch)
-            return self._keep(history), logits
+            self._past, logits = model.follow(batch)
+            return self._past, logits
         history = self.read(batch)
         return history, model.observed(history, batch)
 
@@ -210,11 +216,7 @@ class Reader(Generic[History]):
             raise InputError("this batch goes on from one that was not read; batches are read in their order")
         assert batch.after is not None
         rows = batch.after
-        return cast(History, _with_tensors(self._past, (tensor[rows] for tensor in tensors_in(self._past))))
-
-    def _keep(self, history: History) -> History:
-        self._past = _with_tensors(history, (tensor.detach() for tensor in tensors_in(history)))
-        return history
+        return cast(History, _with_tensors(self._past, (tensor.detach()[rows] for tensor in tensors_in(self._past))))
 
 
 class _Chunks(torch.autograd.Function):

@@ -1,6 +1,7 @@
 """DKT: a recurrent network over answers, one output a concept."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +44,11 @@ class DKT(Backbone[States]):
         self.lstm = nn.LSTM(d, d, batch_first=True)
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(d, n_concepts)
+
+    @property
+    def slim_options(self) -> dict[str, Any]:
+        """Half as wide."""
+        return {"d": max(1, self.options["d"] // 2)}
 
     def encode(self, batch: Batch) -> States:
         """One pass of the LSTM over the answers."""

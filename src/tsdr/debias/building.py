@@ -44,7 +44,7 @@ def new_imputation(
     """What imputes beside a backbone, as the options have it: fitted to the training split, or yet to learn."""
     learned = None
     if debias.imputation != "counts":
-        learned = network_like(backbone, model, light=debias.light_imputation).to(training.torch_device())
+        learned = network_beside(backbone, model, debias).to(training.torch_device())
         learned.prepare(replace(train, events=without_questions(train.events)))
     fitted = [] if debias.imputation == "own" else [_fitted_counts(train, training, debias)]
     return CrippledImputation(fitted, learned) if debias.crippled else Imputation(fitted, learned)
@@ -82,9 +82,13 @@ def _fitted_counts(train: Sequences, training: TrainingOptions, debias: DebiasOp
     return model
 
 
-def network_like(backbone: str, model: AnyBackbone, *, light: bool) -> AnyBackbone:
-    """A second network of a backbone's kind, fresh, which knows concepts only: in its light size, if it has one."""
-    options = {**model.options, **(model.light_options if light else {})}
+def network_beside(backbone: str, model: AnyBackbone, debias: DebiasOptions) -> AnyBackbone:
+    """A second network of a backbone's kind, fresh, which knows concepts only.
+
+    In its light size, if it has one and that is asked for; or smaller still, where `counts` imputes along.
+    """
+    smaller = model.slim_options if debias.imputation == "both" else model.light_options
+    options = {**model.options, **(smaller if debias.light_imputation else {})}
     return build_backbone(backbone, n_concepts=model.n_concepts, n_questions=1, **options)
 
 
