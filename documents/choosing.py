@@ -33,7 +33,7 @@ def main() -> None:
 def table(records: Sequence[Record]) -> str:
     """A row for each model and method, in the paper's view and in the longest."""
     logs = [f"AUC, {log_name(LogName.parse(log))}" for log in LOGS]
-    columns = ["model", "method", *logs, "true BCE above the best possible", "training, a fold"]
+    columns = ["model", "method", *logs, "true BCE above the best possible", "training, a fold", "its memory"]
     lines = [columns, ["---"] * len(columns)]
     for model in MODELS:
         for method in (NAIVE, TSDR):
@@ -51,8 +51,11 @@ def _cells(of_log: Mapping[str, Sequence[Record]], records: Sequence[Record]) ->
     limit = [run for run in records if (run.backbone, run.dataset, run.options["window"]) == (LIMIT, SELECTED, window)]
     above, best = on_common_folds([of_log[SELECTED], limit])
     distance = f"{mean(above, 'true_bce') - mean(best, 'true_bce'):.4f} {_basis(above)}" if above else "–"
-    seconds = [record.seconds for record in of_log[LOGS[0]]]
-    return [*aucs, distance, f"{median(seconds):.0f} s" if seconds else "–"]
+    timed = of_log[LOGS[0]]
+    if not timed:
+        return [*aucs, distance, "–", "–"]
+    seconds, memory = (median(getattr(run, name) for run in timed) for name in ("seconds", "peak_memory_mib"))
+    return [*aucs, distance, f"{seconds:.0f} s", f"{memory / 1024:.1f} GiB"]
 
 
 def _basis(runs: Sequence[Record]) -> str:
