@@ -8,6 +8,7 @@ import pytest
 from conftest import RealLogs
 from tsdr import InputError, build_backbone
 from tsdr.debias.exposure import expose
+from tsdr.defaults import WINDOW
 from tsdr.experiments.logs import LogFile, MaskedAnswers, Simulated, source_named
 from tsdr.experiments.planning import plan_study
 from tsdr.experiments.studies import STUDIES
@@ -65,7 +66,8 @@ def test_the_ablation_tunes_the_papers_objective_and_sets_networks_beside_counts
 def test_the_study_of_robustness_crosses_propensities_and_imputation_on_two_policies() -> None:
     study = STUDIES["robustness"]
     policies = [source_named(name, None, {}) for name in study.datasets]
-    assert [source.recommended for source in policies if isinstance(source, Simulated)] == [False, True]
+    told = {(log.recommended, log.most_answers <= WINDOW) for log in policies if isinstance(log, Simulated)}
+    assert len(told) == len(policies) == 4
     conditions = {
         (method.name, options.propensities, options.crippled)
         for method in study.methods(LAMBDAS)
@@ -91,6 +93,11 @@ def test_logs_are_found_by_name(tmp_path: Path) -> None:
     assert len(found.read()) == 1
     assert source_named("simulated-gamma0.4-50x20x5", None, {}) == Simulated(0.4, 50, 20, 5)
     assert source_named("recommended-gamma0-50x20x5", None, {}) == Simulated(0, 50, 20, 5, recommended=True)
+    short = source_named("recommended-gamma0.2-50x20x5x9", None, {})
+    assert short == Simulated(0.2, 50, 20, 5, most_answers=9, recommended=True)
+    assert short.name == "recommended-gamma0.2-50x20x5x9"
+    sequences = short.experiment(RecordFolder(tmp_path), 2, seed=1).sequences
+    assert int(sequences.rows.length.max()) == len(sequences.answers) / 50 == 9
     assert isinstance(source_named("ours-gamma0.5", tmp_path, {}), MaskedAnswers)
     for name, data, told in (
         ("theirs", tmp_path, "no log theirs in it.*ours"),

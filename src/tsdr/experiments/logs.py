@@ -11,9 +11,10 @@ from tsdr.log import Log, read_log
 from tsdr.masking import mask_responses
 from tsdr.records.folder import RecordFolder
 from tsdr.records.run import LogName
-from tsdr.simulator import Recommender, simulate
+from tsdr.simulator import Population, Recommender, simulate
 
 PAPER_SIZES = (1000, 200, 20)
+USUAL_ANSWERS = Population().answers
 SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
@@ -36,19 +37,31 @@ class Simulated:
     students: int = PAPER_SIZES[0]
     questions: int = PAPER_SIZES[1]
     concepts: int = PAPER_SIZES[2]
+    most_answers: int = USUAL_ANSWERS[1]
     recommended: bool = False
 
     @property
     def name(self) -> str:
         """The strength of selection, and the sizes where they are not the paper's."""
-        sizes = (self.students, self.questions, self.concepts)
+        sizes: tuple[int, ...] = self.students, self.questions, self.concepts
+        if self.most_answers != USUAL_ANSWERS[1]:
+            sizes = *sizes, self.most_answers
         name = LogName.simulated(self.gamma, None if sizes == PAPER_SIZES else sizes, recommended=self.recommended)
         return str(name)
 
     def experiment(self, records: RecordFolder, folds: int, seed: int, view: View = PAPER_VIEW) -> Experiment:
         """Simulate it."""
         recommender = Recommender() if self.recommended else None
-        drawn = simulate(self.gamma, self.students, self.questions, self.concepts, seed, recommender=recommender)
+        answers = min(USUAL_ANSWERS[0], self.most_answers), self.most_answers
+        drawn = simulate(
+            self.gamma,
+            self.students,
+            self.questions,
+            self.concepts,
+            seed,
+            population=Population(answers=answers),
+            recommender=recommender,
+        )
         log = drawn.offers() if view.skips else drawn.log
         return Experiment.of_log(self.name, log, records, simulation=drawn, folds=folds, seed=seed, view=view)
 
@@ -117,4 +130,4 @@ def source_named(name: str, data: Path | None, columns: Mapping[str, str]) -> Lo
         raise InputError(f"{name}: gamma is from 0 to 1")
     if log.is_masked:
         return MaskedAnswers(LogFile.find(log.log, data, columns), log.gamma)
-    return Simulated(log.gamma, *(log.sizes or PAPER_SIZES), log.is_recommended)
+    return Simulated(log.gamma, *(log.sizes or PAPER_SIZES), recommended=log.is_recommended)

@@ -36,6 +36,8 @@ _CONDITIONS = [
     f"propensities={propensities}:crippled={crippled}:clip=0.01/100"
     for propensities, crippled in product(("true", "estimated", "wrong"), ("false", "true"))
 ]
+# Of the paper's size, but with histories that are short enough for all of them to be in view.
+_SHORT = f"1000x200x20x{WINDOW}"
 STUDIES = {
     "table1": Study(
         "every backbone on real logs, with and without tsdr (Table 1)",
@@ -66,7 +68,12 @@ STUDIES = {
     ),
     "robustness": Study(
         "propensities true, estimated and wrong, imputation good and crippled: what is left of a method, and of means",
-        ("simulated-gamma0.8", "recommended-gamma0"),
+        (
+            "simulated-gamma0.8",
+            "recommended-gamma0",
+            f"simulated-gamma0.8-{_SHORT}",
+            f"recommended-gamma0-{_SHORT}",
+        ),
         lambda lambdas: (
             NAIVE,
             *(Method.parse(f"{name}:{with_}") for name, with_ in product(("tsdr-own", "tsdr"), _CONDITIONS)),

@@ -13,7 +13,7 @@ from tsdr.defaults import WINDOW
 from tsdr.methods import Method, MethodField
 
 # What a log is called that was selected by a known policy: simulated, or complete answers of a log that were masked.
-_SELECTED = re.compile(r"(?P<log>.+)-gamma(?P<gamma>\d+(?:\.\d+)?)(?:-(?P<sizes>\d+x\d+x\d+))?")
+_SELECTED = re.compile(r"(?P<log>.+)-gamma(?P<gamma>\d+(?:\.\d+)?)(?:-(?P<sizes>\d+x\d+x\d+(?:x\d+)?))?")
 # Of simulated students; with a recommender that goes by the history beside, or instead of, their skips.
 _SIMULATED, _RECOMMENDED = "simulated", "recommended"
 # So many epochs are trained where it is their cost that is measured: too few to say how good a model is.
@@ -27,7 +27,8 @@ ESTIMATED = ("estimated_snips", "estimated_dr")  # metrics that rest on models o
 class LogName:
     """What a log is called: its own name and, if a known policy selected it, how strongly.
 
-    `sizes` are the students, questions and concepts of a simulated log where they are not the paper's.
+    `sizes` are the students, questions and concepts of a simulated log where they are not the paper's; and the most
+    answers that a student gives, where that is not the simulator's usual number.
 
     >>> LogName.parse("math1-gamma0.8"), str(LogName("simulated", 0.8, (40, 12, 3)))
     (LogName(log='math1', gamma=0.8, sizes=None), 'simulated-gamma0.8-40x12x3')
@@ -35,7 +36,7 @@ class LogName:
 
     log: str
     gamma: float | None = None
-    sizes: tuple[int, int, int] | None = None
+    sizes: tuple[int, ...] | None = None
 
     @classmethod
     def parse(cls, text: str) -> "LogName":
@@ -43,19 +44,17 @@ class LogName:
         found = _SELECTED.fullmatch(text)
         if found is None:
             return cls(text)
-        students, questions, concepts = map(int, (found["sizes"] or "0x0x0").split("x"))
-        return cls(found["log"], float(found["gamma"]), (students, questions, concepts) if found["sizes"] else None)
+        sizes = tuple(map(int, found["sizes"].split("x"))) if found["sizes"] else None
+        return cls(found["log"], float(found["gamma"]), sizes)
 
     @classmethod
-    def simulated(
-        cls, gamma: float, sizes: tuple[int, int, int] | None = None, *, recommended: bool = False
-    ) -> "LogName":
+    def simulated(cls, gamma: float, sizes: tuple[int, ...] | None = None, *, recommended: bool = False) -> "LogName":
         """The name of a simulated log."""
         return cls(_RECOMMENDED if recommended else _SIMULATED, gamma, sizes)
 
     def __str__(self) -> str:
         gamma = "" if self.gamma is None else f"-gamma{self.gamma:g}"
-        return f"{self.log}{gamma}" + ("" if self.sizes is None else "-{}x{}x{}".format(*self.sizes))
+        return f"{self.log}{gamma}" + ("" if self.sizes is None else f"-{'x'.join(map(str, self.sizes))}")
 
     @property
     def is_simulated(self) -> bool:

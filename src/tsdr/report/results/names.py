@@ -27,7 +27,8 @@ METRIC_NAMES = {
 def log_name(log: LogName) -> str:
     """A log in words: what the paper calls it, whether it is a sample of that, how strongly it is selected."""
     if log.gamma is not None:
-        size = "" if log.sizes is None else ", {} students, {} questions, {} concepts".format(*log.sizes)
+        parts = zip(log.sizes or (), ("students", "questions", "concepts", "answers at most"), strict=False)
+        size = "".join(f", {number} {what}" for number, what in parts)
         masked = "complete answers masked at " if log.is_masked else ""
         return f"{log.log}, {masked}gamma {log.gamma:g}{size}"
     paper = paper_dataset(log.log)
