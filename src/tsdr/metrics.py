@@ -113,7 +113,7 @@ def pooled(predictions: Predictions) -> dict[str, float]:
 
 
 def of_each_student(predictions: Predictions) -> dict[str, list[float | None]]:
-    """What each student contributes to the pooled metrics, and the AUC of the student's own answers.
+    """What each student contributes to the pooled metrics.
 
     Sums over the student's scored answers: their number, how many are on the right side of one half, the squared
     error, the cross-entropy, and the influence on the pooled AUC.
@@ -128,8 +128,7 @@ def of_each_student(predictions: Predictions) -> dict[str, list[float | None]]:
         "log_loss": entropy,
         "auc_influence": auc_influence(predictions),
     }
-    sums = {name: short(np.bincount(predictions.student, term)) for name, term in terms.items()}
-    return sums | {"own_auc": short(np.array([auc(success[g], correct[g]) for g in _students(predictions)]))}
+    return {name: short(np.bincount(predictions.student, term)) for name, term in terms.items()}
 
 
 def short(values: Array) -> list[float | None]:

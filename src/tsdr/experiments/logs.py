@@ -1,7 +1,7 @@
 """The logs that experiments run on: simulated, real, or complete real answers seen through a known policy."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -38,7 +38,7 @@ class Simulated:
     questions: int = PAPER_SIZES[1]
     concepts: int = PAPER_SIZES[2]
     most_answers: int = USUAL_ANSWERS[1]
-    recommended: bool = False
+    recommended: bool = field(default=False, kw_only=True)
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tsdr.errors import InputError
 from tsdr.methods import OBJECTIVES, OWN, TSDR, Method, options_of
-from tsdr.records.folder import read_record
+from tsdr.records.folder import read_record, record_files
 from tsdr.records.run import LIMIT, LIMIT_WITH_SKIPS, LogName, Record
 from tsdr.records.significance import fold_of
 
@@ -68,7 +68,7 @@ def collect(folder: Path) -> Collection:
     """Read every record under a folder, hidden folders left out."""
     if not folder.is_dir():
         raise InputError(f"{folder}: there is no such folder; name one that holds records")
-    paths = (path for path in sorted(folder.rglob("*.json")) if not _hidden(path.relative_to(folder)))
+    paths = (path for path in record_files(folder, below=True) if not _hidden(path.relative_to(folder)))
     found: dict[str, Record] = {}
     files = unread = 0
     for path in paths:
