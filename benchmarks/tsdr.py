@@ -58,7 +58,7 @@ def objective(name: str, concepts: int, method: str, changes: dict[str, Any]) ->
         fitted = [build_backbone("counts", n_concepts=concepts, n_questions=QUESTIONS)] if by_counts else []
         learned = None if options.imputation == "counts" else network_beside(name, model, options)
         imputation = Imputation(fitted, learned)
-    questions = ConceptQuestions(random_batch(STUDENTS, concepts, QUESTIONS).events(), concepts, QUESTIONS)
+    questions = ConceptQuestions(random_batch(STUDENTS, concepts, QUESTIONS).events().pairs(), concepts, QUESTIONS)
     return JointObjective(model.train(), options, training, imputation, questions)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from tsdr.defaults import MINIMUM, MOST_CONCEPTS, WIDEST_WINDOW, WINDOW, Extent
 from tsdr.errors import InputError
 from tsdr.log import Log, Unknown, Vocabulary
+from tsdr.pairs import Pairs
 
 UNKNOWN_QUESTION = -1
 SKIPPED = 2  # the response to an offer that was turned down, beside 0 and 1, wrong and right
@@ -48,6 +49,10 @@ class Events:
     def answered(self) -> Tensor:
         """Which of them are answers."""
         return self.response != SKIPPED
+
+    def pairs(self) -> Pairs:
+        """How often each question was answered in each concept, and how often right."""
+        return Pairs.of(self.concept, self.question, self.correct)
 
     def __getitem__(self, chosen: Tensor) -> "Events":
         return Events(**{name: column[chosen] for name, column in self.columns().items()})
@@ -335,6 +340,19 @@ class Sequences:
         places = self._beyond_context()
         return places[self.events.answered[places]]
 
+    @property
+    def scored_answers(self) -> int:
+        """How many answers are scored."""
+        return len(self.scored)
+
+    def pairs(self) -> Pairs:
+        """How often each question was answered in each concept, and how often right."""
+        return self.answers.pairs()
+
+    def sample(self) -> "Sequences":
+        """What is fitted at once is fitted to all of them: they are in memory."""
+        return self
+
     def _beyond_context(self) -> Tensor:
         return _ranges(self.rows.begin + self.rows.context, self.rows.length - self.rows.context)
 
@@ -381,6 +399,10 @@ class Sequences:
         numbers = torch.tensor([i for i, student in enumerate(self.student) if student in wanted], dtype=torch.long)
         student = tuple(self.student[i] for i in numbers.tolist())
         return replace(self, rows=self.rows[numbers], student=student)._in_reach()
+
+    def without(self, students: Sequence[str]) -> "Sequences":
+        """The sequences of all students but these."""
+        return self.select(sorted(set(self.student) - set(students)))
 
     def _in_reach(self) -> "Sequences":
         """The same rows, and of the events only those that one of them has."""

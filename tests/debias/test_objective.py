@@ -37,7 +37,7 @@ def objective(options: DebiasOptions, name: str = "simplekt", seed: int = 0) -> 
         learned = None if options.imputation == "counts" else build_backbone(name, n_questions=1, **sizes)
         fitted = [] if options.imputation == "own" else [build_backbone("counts", n_concepts=11, n_questions=13)]
         imputation = Imputation(fitted, learned)
-    questions = ConceptQuestions(random_batch().events(), 11, 13)
+    questions = ConceptQuestions(random_batch().events().pairs(), 11, 13)
     return JointObjective(model, options, TRAINING, imputation, questions, [Unseen(held_out())])
 
 
@@ -252,7 +252,7 @@ def test_the_loss_of_the_backbone_is_what_a_loop_over_cells_says(
 
 def test_targeting_needs_students_who_are_not_learned_from() -> None:
     model, counts = (build_backbone(name, n_concepts=3, n_questions=3) for name in ("dkt", "counts"))
-    questions = ConceptQuestions(random_batch().events(), 11, 13)
+    questions = ConceptQuestions(random_batch().events().pairs(), 11, 13)
     with pytest.raises(InputError, match="students who are not learned from"):
         JointObjective(model, DebiasOptions(), TRAINING, Imputation([counts]), questions)
 
@@ -329,7 +329,7 @@ def test_the_loss_beyond_answers_is_nought_for_a_backbone_that_says_what_is_impu
     """counts, taught by itself untargeted: no divergence; α times a positive one for another model."""
     options = options_of("tsdr", targeted=False, alpha=4)
     counts = build_backbone("counts", n_concepts=11, n_questions=13)
-    questions = ConceptQuestions(random_batch().events(), 11, 13)
+    questions = ConceptQuestions(random_batch().events().pairs(), 11, 13)
     same = JointObjective(counts, options, TRAINING, Imputation([counts]), questions)
     assert same.loss_beyond_answers(held_out()) == pytest.approx(0, abs=1e-6)
     other = objective(options)

@@ -82,7 +82,7 @@ def test_the_frequency_of_a_question_is_its_share_of_its_concept() -> None:
     question = torch.tensor([[0, 0, 0, 0, 1, 2], [3, 3, 0, 9, 9, 9]])
     mask = torch.tensor([[True] * 6, [True] * 3 + [False] * 3])
     batch = Batch.of_answers(concept, question, torch.zeros_like(concept), mask)
-    questions = ConceptQuestions(batch.events(), n_concepts=3, n_questions=10)
+    questions = ConceptQuestions(batch.events().pairs(), n_concepts=3, n_questions=10)
     # with the prior of 2: concept 0 has questions 0 (4 + 2) and 1 (1 + 2), their average is 4.5
     asked = torch.tensor([[0, 0, 1, 2, 2, 1, 0]]), torch.tensor([[0, 1, 2, 3, 0, 7, -1]])
     expected = [6 / 4.5, 3 / 4.5, 1, 4 / 3.5, 3 / 3.5, 1, 1]
@@ -96,7 +96,7 @@ def test_weights_by_question_undo_a_selection_of_questions() -> None:
     correct = (torch.rand(400, 50, generator=generator) < torch.tensor([0.9, 0.3])[question]).long()
     concept = torch.zeros_like(question)
     mask = torch.ones_like(question, dtype=torch.bool)
-    questions = ConceptQuestions(Batch.of_answers(concept, question, correct, mask).events(), 1, 2)
+    questions = ConceptQuestions(Batch.of_answers(concept, question, correct, mask).events().pairs(), 1, 2)
     exposure = questions.frequency(concept, question)
     weight = density_ratio(exposure, mask, (0.01, 100), self_normalise=True).value
     # 2,000 answers to the rare question: the weighted mean has a standard error of about 0.006

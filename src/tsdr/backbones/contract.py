@@ -13,6 +13,7 @@ from torch.utils.checkpoint import get_device_states, set_device_states
 
 from tsdr.defaults import LONG_WINDOW, Extent, Skips
 from tsdr.errors import InputError
+from tsdr.lessons import Lessons
 from tsdr.sequences import Batch, Sequences
 
 # Targets are answered in chunks of so many rows (sequences x steps x targets), about what a plain forward of 64
@@ -121,7 +122,7 @@ class Backbone(nn.Module, ABC, Generic[History]):
         """The model's own regulariser, to be added to the loss of a batch."""
         return torch.zeros((), device=batch.mask.device)
 
-    def prepare(self, train: Sequences) -> None:
+    def prepare(self, train: Lessons) -> None:
         """Take statistics of the training split into buffers, where the model needs any."""
 
     def settle(self, validation: Sequences) -> None:

@@ -14,6 +14,8 @@ from torch.nn.functional import one_hot
 from tsdr.backbones.contract import Backbone, Reader, only_if, register_backbone
 from tsdr.backbones.logistic import CLOSELY, ROUGHLY, Term, fit_logistic
 from tsdr.devices import device_of
+from tsdr.lessons import Lessons
+from tsdr.pairs import Pairs
 from tsdr.sequences import SKIPPED, Batch, Sequences
 
 HALF_LIVES = (2.0, 8.0, 30.0)  # of forgotten counts, in answers
@@ -273,21 +275,22 @@ class Counts(Backbone[CountsHistory]):
         return 0.5 * (self.strength * squares).sum() / self.answers.clamp(min=1)
 
     @torch.no_grad()
-    def prepare(self, train: Sequences) -> None:
-        """Fit every effect to the optimum on the scored answers of the training split.
+    def prepare(self, train: Lessons) -> None:
+        """Fit every effect to the optimum on the scored answers of the training split, or of a sample that fits memory.
 
         Twice: how easy concepts and questions are, which the features of a student go by, is taken from a first fit
         that does not know it.
         """
         for known in (self.ease_of_concept, self.ease_of_question, *([self.expected] if self.reads_skips else [])):
             known.zero_()
-        self._fit(train, ROUGHLY)
+        sample = train.sample()
+        self._fit(sample, ROUGHLY)
         if self.reads_skips:
             self.expected.copy_(torch.cat([self.bias[None], self.slope[:2]]))
         self.ease_of_concept.copy_(self.concept.weight[:, 0])
         self.ease_of_question.copy_(self.question.weight[:, 0])
-        self._fit(train)
-        self._choose_representatives(train)
+        self._fit(sample)
+        self._choose_representatives(sample.pairs())
 
     def _fit(self, train: Sequences, tolerance: float = CLOSELY) -> None:
         parts = zip(*self._rows(train), strict=True)
@@ -404,13 +407,12 @@ class Counts(Backbone[CountsHistory]):
         at = torch.minimum(steps, history.length[:, None])
         return history.overall.gather(1, at[..., None].expand(-1, -1, history.overall.shape[-1]))
 
-    def _choose_representatives(self, train: Sequences) -> None:
+    def _choose_representatives(self, answered: Pairs) -> None:
         """Questions that stand for all of a concept: every one of few, or those at quantiles of their effects.
 
         Where one stands for several, it does so with their mean effect: what its own is `beside` that is added.
         """
-        concept, question = train.answers.concept, train.answers.question
-        pairs = torch.stack([concept, question], -1)[question >= 0].unique(dim=0)
+        pairs = torch.stack([answered.concept, answered.question], -1)[answered.question >= 0]
         self.seen.fill_(False)
         self.seen[pairs[:, 1]] = True
         self.concept_of[pairs[:, 1]] = pairs[:, 0]

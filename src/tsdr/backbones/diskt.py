@@ -16,7 +16,8 @@ from tsdr.backbones.attention import (
 from tsdr.backbones.contract import register_backbone
 from tsdr.backbones.dropout import Dropout
 from tsdr.backbones.simplekt import SimpleKT
-from tsdr.sequences import SKIPPED, Batch, Sequences
+from tsdr.lessons import Lessons
+from tsdr.sequences import SKIPPED, Batch
 
 DISTANCE_PENALTY = 1e-3
 ATTENTION_DROPOUT = 0.1
@@ -68,12 +69,10 @@ class DisKT(SimpleKT):
         """State, target and the difference of the streams."""
         return 3 * self.d
 
-    def prepare(self, train: Sequences) -> None:
+    def prepare(self, train: Lessons) -> None:
         """Take each concept's share right in the training split, smoothed towards the overall share."""
-        concept, correct = train.answers.concept, train.answers.correct
-        answers = torch.bincount(concept, minlength=self.n_concepts)
-        right = torch.bincount(concept[correct == 1], minlength=self.n_concepts)
-        overall = correct.double().mean() if len(correct) else 0.5
+        answers, right = train.pairs().of_concepts(self.n_concepts)
+        overall = right.sum().double() / answers.sum() if answers.any() else 0.5
         self.share_right.copy_((right + SMOOTHING * overall) / (answers + SMOOTHING))
 
     def interaction(self, concept: Tensor, question: Tensor, response: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from tsdr.backbones.counts import Counts, CountsHistory
 from tsdr.backbones.dropout import Dropout
 from tsdr.backbones.recurrent import States, at_steps, begun, end_of, ended_with, run_on, step_on
 from tsdr.backbones.scored import logits_of_scored
+from tsdr.lessons import Lessons
 from tsdr.sequences import SKIPPED, Batch, Sequences
 
 OF_QUESTION = 16  # numbers that are learned of a question
@@ -75,12 +76,10 @@ class Hybrid(Backbone[HybridHistory]):
         self.register_buffer("holds", torch.ones(()))
 
     @torch.no_grad()
-    def prepare(self, train: Sequences) -> None:
+    def prepare(self, train: Lessons) -> None:
         """Fit the counts, and find the questions that there is enough of."""
         self.base.prepare(train)
-        question = train.answers.question
-        times = torch.bincount(question[question >= 0], minlength=self.n_questions + 1)
-        self.often.copy_(times >= OFTEN)
+        self.often.copy_(train.pairs().of_questions(self.n_questions + 1) >= OFTEN)
 
     @torch.no_grad()
     def settle(self, validation: Sequences) -> None:

@@ -8,6 +8,7 @@ from torch.optim import Optimizer
 from tsdr.backbones.contract import AnyBackbone
 from tsdr.backbones.predicting import predict
 from tsdr.errors import InputError
+from tsdr.lessons import Lessons
 from tsdr.metrics import auc, log_loss
 from tsdr.sequences import Sequences
 from tsdr.training.learner import Learner
@@ -45,7 +46,7 @@ class AnswerLearner(Learner):
         """What the backbone takes from students whom it did not learn from."""
         self.model.settle(validation)
 
-    def check(self, train: Sequences, validation: Sequences) -> None:
+    def check(self, train: Lessons, validation: Sequences) -> None:
         """There must be an AUC to stop by, and one of few students is warned of."""
         super().check(train, validation)
         answers = validation.events.correct[validation.scored]

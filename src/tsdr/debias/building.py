@@ -19,6 +19,7 @@ from tsdr.debias.propensity import ConceptQuestions
 from tsdr.debias.stack import FEWEST, Unseen
 from tsdr.errors import InputError
 from tsdr.folds import Folds
+from tsdr.lessons import Lessons
 from tsdr.methods import COUNTS, NAIVE_OPTIONS, DebiasOptions
 from tsdr.sequences import Batch, Sequences
 from tsdr.training.options import TrainingOptions
@@ -26,9 +27,7 @@ from tsdr.training.options import TrainingOptions
 CROSS_FITS = 5
 
 
-def new_model(
-    backbone: str, sequences: Sequences, options: Mapping[str, Any], training: TrainingOptions
-) -> AnyBackbone:
+def new_model(backbone: str, sequences: Lessons, options: Mapping[str, Any], training: TrainingOptions) -> AnyBackbone:
     """A fresh model for the vocabulary of these sequences, the same for the same seed; one that can read them."""
     check_window(backbone, sequences.window)
     torch.manual_seed(training.seed)
@@ -39,14 +38,15 @@ def new_model(
 
 
 def new_imputation(
-    backbone: str, model: AnyBackbone, train: Sequences, training: TrainingOptions, debias: DebiasOptions
+    backbone: str, model: AnyBackbone, train: Lessons, training: TrainingOptions, debias: DebiasOptions
 ) -> Imputation:
     """What imputes beside a backbone, as the options have it: fitted to the training split, or yet to learn."""
     learned = None
     if debias.imputation != "counts":
         learned = network_beside(backbone, model, debias).to(training.torch_device())
-        learned.prepare(replace(train, events=without_questions(train.events)))
-    fitted = [] if debias.imputation == "own" else [_fitted_counts(train, training, debias)]
+        sample = train.sample()
+        learned.prepare(replace(sample, events=without_questions(sample.events)))
+    fitted = [] if debias.imputation == "own" else [_fitted_counts(train.sample(), training, debias)]
     return CrippledImputation(fitted, learned) if debias.crippled else Imputation(fitted, learned)
 
 
@@ -94,7 +94,7 @@ def network_beside(backbone: str, model: AnyBackbone, debias: DebiasOptions) -> 
 
 def new_objective(
     backbone: str,
-    train: Sequences,
+    train: Lessons,
     options: Mapping[str, Any],
     training: TrainingOptions,
     debias: DebiasOptions,
@@ -105,7 +105,7 @@ def new_objective(
     A targeted imputation goes by the answers of students that are `held_out` of training and, where it is by `counts`
     alone, of the training students, too, by fits without them; where these are too few, it is left as it is.
     """
-    if debias.propensities != "estimated" and train.events.exposure is None:
+    if debias.propensities != "estimated" and train.sample().events.exposure is None:
         raise InputError(f"propensities={debias.propensities} takes a simulated log: of no other are they known")
     model = new_model(backbone, train, options, training)
     model.prepare(train)
@@ -115,7 +115,7 @@ def new_objective(
     if debias.imputing:
         imputation = new_imputation(backbone, model, train, training, debias)
         unseen = [] if held_out is None else [Unseen(held_out)]
-        if debias.targeted and debias.imputation == "counts" and len(set(train.student)) >= FEWEST:
-            unseen.append(cross_fitted(train, training, debias))
-    questions = ConceptQuestions(train.answers, model.n_concepts, model.n_questions)
+        if debias.targeted and debias.imputation == "counts" and len(train.sample().students()) >= FEWEST:
+            unseen.append(cross_fitted(train.sample(), training, debias))
+    questions = ConceptQuestions(train.pairs(), model.n_concepts, model.n_questions)
     return JointObjective(model, debias, training, imputation, questions, unseen)

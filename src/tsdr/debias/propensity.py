@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, linear, softplus
 
 from tsdr.methods import PropensityKind
-from tsdr.sequences import UNKNOWN_QUESTION, Events
+from tsdr.pairs import Pairs
+from tsdr.sequences import UNKNOWN_QUESTION
 
 # Seen so many times more than it was, each question of a concept: a question seen once is not taken for rare.
 PRIOR_COUNT = 2
@@ -69,12 +70,10 @@ class Propensity(nn.Module):
 class ConceptQuestions:
     """The questions of each concept in the training split, and how often each of them is logged."""
 
-    def __init__(self, train: Events, n_concepts: int, n_questions: int) -> None:
+    def __init__(self, train: Pairs, n_concepts: int, n_questions: int) -> None:
         self.n_questions = n_questions
-        pairs = self._pair(train.concept, train.question)
-        self.pairs, count = pairs.unique(return_counts=True)
-        of_concept = self.pairs // (self.n_questions + 1)
-        seen = count + PRIOR_COUNT
+        self.pairs, of_concept = self._pair(train.concept, train.question), train.concept
+        seen = train.answers + PRIOR_COUNT
         total, self.number = seen.new_zeros(2, n_concepts).unbind()
         total.scatter_add_(0, of_concept, seen)
         self.number.scatter_add_(0, of_concept, torch.ones_like(seen))

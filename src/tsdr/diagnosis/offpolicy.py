@@ -132,7 +132,7 @@ class RiskEstimator:
             training,
             on_epoch=lambda epoch: on_stage(f"learning what unlogged answers would be, epoch {epoch.number}"),
         )
-        questions = ConceptQuestions(train.answers, len(train.vocabulary.concepts), len(train.vocabulary.questions))
+        questions = ConceptQuestions(train.pairs(), len(train.vocabulary.concepts), len(train.vocabulary.questions))
         return cls(selection, objective.model.eval(), questions)
 
     @torch.no_grad()

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tsdr.errors import InputError
+from tsdr.lessons import Lessons
 from tsdr.sequences import Batch, Sequences
 
 
@@ -47,9 +48,9 @@ class Learner(ABC):
         """Every model whose weights are to be kept to go on later."""
         return {"model": self.model}
 
-    def check(self, train: Sequences, validation: Sequences) -> None:
+    def check(self, train: Lessons, validation: Sequences) -> None:
         """Refuse students that nothing can be learned from, or that the score cannot be taken on."""
-        if not len(train.scored):
+        if not train.scored_answers:
             raise InputError(f"the {len(train)} training sequences have no answer to learn from; use more students")
 
     def warm_up(self) -> Iterator["Learner"]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tsdr.devices import device_of
 from tsdr.errors import InputError, in_a_sentence
+from tsdr.lessons import Lessons
 from tsdr.sequences import Sequences
 from tsdr.training.checkpoint import read_checkpoint, write_checkpoint
 from tsdr.training.epoch import Epoch
@@ -21,7 +22,7 @@ from tsdr.training.stopping import EarlyStopping
 
 def fit(
     learner: Learner,
-    train: Sequences,
+    train: Lessons,
     validation: Sequences,
     options: TrainingOptions,
     *,
@@ -78,7 +79,7 @@ def fit(
 
 
 def _train_for_an_epoch(
-    learner: Learner, train: Sequences, options: TrainingOptions, generator: torch.Generator
+    learner: Learner, train: Lessons, options: TrainingOptions, generator: torch.Generator
 ) -> float:
     """One pass over the training students, in batches; gives the mean of their losses."""
     device = device_of(learner.model)
@@ -99,7 +100,7 @@ def _set_random_state(state: dict[str, Tensor]) -> None:
         torch.cuda.set_rng_state(state["cuda"])
 
 
-def _fingerprint(learner: Learner, train: Sequences, validation: Sequences, options: TrainingOptions) -> str:
+def _fingerprint(learner: Learner, train: Lessons, validation: Sequences, options: TrainingOptions) -> str:
     """Tells runs apart: another model, other data or other options must not go on from this one's checkpoint."""
     model = learner.model
     content = [
