@@ -7,6 +7,7 @@ from tsdr.defaults import WINDOW
 from tsdr.records.changes import Change
 from tsdr.records.folder import RecordFolder
 from tsdr.records.run import Record
+from tsdr.records.views import judged_by
 from tsdr.report.results.tables import signed
 
 ROOT = Path(__file__).parents[1]
@@ -26,12 +27,9 @@ def judged_by_the_same_answers(*studies: str) -> list[Record]:
     """The records of the paper's window, and of longer ones that are judged by its answers; those of studies, too."""
     folders = "results", *(f"results/{study}" for study in ("histories", *studies))
     records = [record for folder in folders for record in RecordFolder(ROOT / folder)]
-    return [record for record in records if not record.timed and record.size != "light" and _is_judged_so(record)]
-
-
-def by_answers(record: Record) -> Record:
-    """A record that can be paired with those of other views: of a log by its name, whatever was in view of it."""
-    return record.model_copy(update={"options": {**record.options, "data": None}})
+    return [
+        record for record in records if not record.timed and record.size != "light" and judged_by(record) == WINDOW - 1
+    ]
 
 
 def changed(found: Change | None) -> str:
@@ -40,8 +38,3 @@ def changed(found: Change | None) -> str:
         return "–"
     spread = "" if found.interval is None else f" ({signed(found.interval[0])} to {signed(found.interval[1])})"
     return f"{signed(found.difference)}{spread}, {found.better} of {found.folds}"
-
-
-def _is_judged_so(record: Record) -> bool:
-    window, scored = record.options["window"], record.options.get("scored")
-    return (window == WINDOW and scored is None) or scored == WINDOW - 1

@@ -9,13 +9,14 @@ results/histories`, on simulated logs with `--folds 3 --seeds 21`; those of the 
 from collections import defaultdict
 from collections.abc import Sequence
 
-from documents.filling import by_answers, changed, fill, judged_by_the_same_answers
+from documents.filling import changed, fill, judged_by_the_same_answers
 from tsdr.defaults import BACKBONE, WINDOW, Extent
 from tsdr.methods import BASELINE, COUNTS, NAIVE, TSDR, UNWEIGHTED, Method
 from tsdr.paper import BACKBONES
 from tsdr.records.changes import change, mean
 from tsdr.records.collection import on_common_folds
 from tsdr.records.run import LIMIT, LogName, Record
+from tsdr.records.views import by_answers
 from tsdr.report.results.names import log_name, seeds_by_folds
 
 WINDOWS: tuple[Extent, ...] = (WINDOW, 100, 200, "all")

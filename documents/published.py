@@ -7,12 +7,13 @@ Records of the paper's logs, whole or samples, with whole histories in view and 
 
 from collections.abc import Mapping, Sequence
 
-from documents.filling import by_answers, fill, judged_by_the_same_answers
+from documents.filling import fill, judged_by_the_same_answers
 from tsdr.defaults import BACKBONE, WINDOW
 from tsdr.methods import COUNTS, NAIVE, TSDR, Method
 from tsdr.paper import paper_dataset, paper_numbers
 from tsdr.records.changes import mean
 from tsdr.records.run import Record
+from tsdr.records.views import by_answers
 from tsdr.report.results.names import log_name, seeds_by_folds
 
 LEAKY = ("sparsekt", "diskt")  # whose published code lets a prediction see later answers

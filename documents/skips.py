@@ -9,13 +9,14 @@ whose skips are ignored are shared with the other studies.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from documents.filling import by_answers, changed, fill, judged_by_the_same_answers
+from documents.filling import changed, fill, judged_by_the_same_answers
 from tsdr.defaults import BACKBONE, Extent
 from tsdr.methods import BASELINE, COUNTS, NAIVE, TSDR, Method
 from tsdr.paper import BACKBONES
 from tsdr.records.changes import change, mean
 from tsdr.records.collection import on_common_folds
 from tsdr.records.run import LIMIT, LIMIT_WITH_SKIPS, LogName, Record
+from tsdr.records.views import by_answers
 from tsdr.report.results.names import log_name, seeds_by_folds
 
 MODELS = (*BACKBONES, BACKBONE, COUNTS)

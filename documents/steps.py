@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from documents.filling import ROOT, by_answers, changed, fill, judged_by_the_same_answers
+from documents.filling import ROOT, changed, fill, judged_by_the_same_answers
 from tsdr.defaults import BACKBONE, WINDOW, Extent
 from tsdr.methods import BASELINE, NAIVE, OWN, TSDR, UNWEIGHTED, Method
 from tsdr.records.changes import change, mean
 from tsdr.records.collection import on_common_folds
 from tsdr.records.run import LIMIT, LogName, Record
+from tsdr.records.views import by_answers
 from tsdr.report.plots import save
 from tsdr.report.results.names import log_name, seeds_by_folds
 
@@ -71,9 +72,7 @@ def main() -> None:
     """Draw the figure, and fill the table in."""
     records = judged_by_the_same_answers()
     figure, panels = plt.subplots(1, len(LOGS), figsize=(11, 4), layout="constrained")
-    lines = [
-        "| log | what is changed | measure | comes to | against the row above | runs |\n|---|---|---|---|---|---|\n"
-    ]
+    lines = [HEADER]
     for panel, log in zip(panels, LOGS, strict=True):
         steps = [(step, step.runs(records, log)) for step in STEPS]
         steps = [(step, runs) for step, runs in steps if runs]

@@ -12,11 +12,13 @@ from browser import render
 from tsdr import InputError
 from tsdr.methods import Method, options_of
 from tsdr.metrics import Predictions, calibration, of_each_student, per_student, pooled
+from tsdr.records.changes import mean
 from tsdr.records.folder import RecordFolder
 from tsdr.records.gap import gap_share
 from tsdr.records.run import Record
 from tsdr.records.significance import holm, paired_difference
 from tsdr.report.results.charts import pooled_bins
+from tsdr.report.results.choice import choices
 from tsdr.report.results.page import write_results
 from tsdr.report.results.panels import errorbar
 
@@ -305,3 +307,43 @@ def test_nothing_overflows_and_nothing_is_asked_for(width: int, whole_page: Path
     assert seen.window <= width
     assert seen.width <= seen.window
     assert (seen.errors, seen.asked) == ([], [])
+
+
+def test_the_first_thing_said_is_which_model_to_take_and_what_it_gains(tmp_path: Path) -> None:
+    """dkt has less noise by tsdr than counts, in the same view; what was run on other folds is no candidate."""
+    records = [
+        *runs("naive", backbone="counts"),
+        *runs("naive", "tsdr", backbone="dkt"),
+        *(run("tsdr", 0, backbone="akt", metrics={"auc": 0.999}),),
+        *runs("naive", "tsdr", backbone="dkt", dataset="alone"),
+    ]
+    (found,) = choices(records)
+    assert (found.model, found.candidates) == ("dkt by tsdr, 50 in view", 2)
+    own, plain = (mean([r for r in records[: 3 * FOLDS] if is_one(r)], "auc") for is_one in (_by_tsdr, _plain_dkt))
+    assert found.by_debiasing is not None
+    assert found.by_debiasing.difference == pytest.approx(own - plain)
+    page = page_of(records, tmp_path)
+    assert "of 1 log, the best is dkt on 1. Debiased by tsdr, that model gains on 1 of the 1 log" in page
+    assert page.index("Which model for a log like mine") < page.index("OBSERVED: +TSDR")
+
+
+def _by_tsdr(record: Record) -> bool:
+    return str(record.method) == "tsdr"
+
+
+def _plain_dkt(record: Record) -> bool:
+    return record.backbone == "dkt" and str(record.method) == "naive"
+
+
+def test_views_of_a_log_compete_where_they_are_judged_by_the_same_answers(tmp_path: Path) -> None:
+    """More in view is another candidate if it is judged by the same answers, as records say it; else it is left out."""
+    short, long = ({**options("naive"), "window": 50}, {**options("naive"), "window": 200, "scored": 49, "data": "two"})
+    judged_otherwise = {**options("naive"), "window": 200, "data": "two"}
+    best = {"metrics": {"auc": 0.99}}
+    records = [*runs("naive", backbone="counts", options=short), *runs("naive", backbone="hybrid", options=short)]
+    (found,) = choices([*records, *runs("naive", backbone="hybrid", options=judged_otherwise, **best)])
+    assert found.model.endswith("50 in view")
+    (found,) = choices([*records, *runs("naive", backbone="hybrid", options=long, **best)])
+    assert found.model == "hybrid, 200 in view"
+    assert found.over_counts is not None
+    assert found.over_counts.difference == pytest.approx(0.99 - mean(records[:FOLDS], "auc"))

@@ -9,6 +9,7 @@ from tsdr.records.baselines import is_baseline
 from tsdr.records.collection import Cell, Collection, cells, collect
 from tsdr.report.pages import write_page
 from tsdr.report.results.charts import charts
+from tsdr.report.results.choice import advice, choice_table, choices
 from tsdr.report.results.findings import account, behind_baselines, findings, missing, opening
 from tsdr.report.results.names import model_names, place_of_backbone
 from tsdr.report.results.tables import (
@@ -32,9 +33,12 @@ def write_results(folder: Path, path: Path) -> Collection:
     selected = [cell for cell in tested if cell.has_truth]
     baselines = [record for record in found.records if record.method.is_baseline and is_baseline(record)]
     on_real, on_selected, against_truth = observed_entries(real), observed_entries(selected), true_entries(selected)
+    chosen = choices(found.records)
     write_page(
         "results.html",
         path,
+        advice=advice(chosen),
+        choice=choice_table(chosen),
         opening=opening(found.records),
         findings=findings(on_real, on_selected, against_truth, paper),
         behind=behind_baselines(found.records),
