@@ -20,6 +20,7 @@ from tsdr.debias.objective import JointObjective
 from tsdr.debias.propensity import ConceptQuestions
 from tsdr.debias.stack import FEWEST, Unseen
 from tsdr.methods import NAIVE_OPTIONS, OBJECTIVES, DebiasOptions, options_of
+from tsdr.parallel import Share, Team
 from tsdr.training.epoch import Epoch
 from tsdr.training.options import TrainingOptions
 from tsdr.training.trainer import fit
@@ -54,13 +55,14 @@ def gradients_of(options: DebiasOptions) -> dict[str, Tensor]:
     joint = objective(options)
     found: dict[str, Tensor] = {}
 
-    def watch(optimiser: Optimizer) -> None:
-        if optimiser is joint.optimisers["model"]:
-            for key, parameter in joint.model.named_parameters():
-                if parameter.grad is not None and not key.startswith("summary_query"):
-                    found[key] = parameter.grad.clone()
+    class Watching(Team):
+        def add_up(self, optimiser: Optimizer) -> None:
+            if optimiser is joint.optimisers["model"]:
+                for key, parameter in joint.model.named_parameters():
+                    if parameter.grad is not None and not key.startswith("summary_query"):
+                        found[key] = parameter.grad.clone()
 
-    joint.on_gradients = watch
+    joint.team = Watching()
     torch.manual_seed(1)
     joint.step(random_batch())
     return found
@@ -131,7 +133,7 @@ def test_all_cells_is_what_drawn_cells_estimate() -> None:
     assert joint.imputation is not None
     history, _ = joint.model.follow(batch)
     weights = batch.scored.float()
-    exact = float(joint._imputed(joint.imputation, batch, history, weights).detach())
+    exact = float(joint._imputed(joint.imputation, Share.all_of(batch), history, weights).detach())
     few = objective(options_of("dr", cells=2))
     assert few.imputation is not None
     few.model.load_state_dict(joint.model.state_dict())
@@ -140,7 +142,9 @@ def test_all_cells_is_what_drawn_cells_estimate() -> None:
     few.imputation.learned.load_state_dict(joint.imputation.learned.state_dict())
     history, _ = few.model.follow(batch)
     torch.manual_seed(0)
-    draws = torch.tensor([float(few._imputed(few.imputation, batch, history, weights).detach()) for _ in range(800)])
+    draws = torch.tensor(
+        [float(few._imputed(few.imputation, Share.all_of(batch), history, weights).detach()) for _ in range(800)]
+    )
     assert abs(float(draws.mean()) - exact) < 4 * float(draws.std()) / 800**0.5
 
 

@@ -13,6 +13,7 @@ from tsdr import Batch, Sequences, TrainingOptions, build_backbone
 from tsdr.debias.imputation import Imputation
 from tsdr.debias.objective import JointObjective
 from tsdr.methods import NAIVE_OPTIONS, options_of
+from tsdr.parallel import Team
 from tsdr.training.learner import Learner
 from tsdr.training.trainer import fit
 
@@ -78,7 +79,7 @@ def test_what_has_to_learn_first_is_trained_by_the_same_loop(sequences: Sequence
 
 
 def test_gradients_can_be_changed_when_they_are_complete_and_not_yet_applied() -> None:
-    """What a cluster needs to average them: every optimiser once a batch, all of its gradients there."""
+    """What a team needs to add them up: every optimiser once a batch, all of its gradients there."""
     torch.manual_seed(0)
     model, imputation = (build_backbone("dkt", n_concepts=11, n_questions=13, d=8) for _ in range(2))
     options = options_of("tsdr-own", by_question=False)
@@ -86,14 +87,15 @@ def test_gradients_can_be_changed_when_they_are_complete_and_not_yet_applied() -
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     seen: list[Optimizer] = []
 
-    def stop(optimiser: Optimizer) -> None:
-        seen.append(optimiser)
-        for group in optimiser.param_groups:
-            assert all(parameter.grad is not None for parameter in group["params"])
-            for parameter in group["params"]:
-                parameter.grad = None
+    class Stopping(Team):
+        def add_up(self, optimiser: Optimizer) -> None:
+            seen.append(optimiser)
+            for group in optimiser.param_groups:
+                assert all(parameter.grad is not None for parameter in group["params"])
+                for parameter in group["params"]:
+                    parameter.grad = None
 
-    learner.on_gradients = stop
+    learner.team = Stopping()
     learner.step(random_batch())
     assert seen == [learner.optimisers["auxiliary"], learner.optimisers["model"]]
     assert all(torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())

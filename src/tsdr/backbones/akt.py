@@ -44,3 +44,7 @@ class AKT(AttentionBackbone):
     def penalty(self, batch: Batch) -> Tensor:
         """Difficulties are kept small."""
         return DIFFICULTY_PENALTY * torch.sum(self.target.mu(batch.question[batch.mask]) ** 2)
+
+    def penalty_share(self, part: Batch, whole: Batch) -> float:
+        """All of it: it is a sum."""
+        return 1.0

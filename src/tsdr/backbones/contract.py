@@ -122,6 +122,13 @@ class Backbone(nn.Module, ABC, Generic[History]):
         """The model's own regulariser, to be added to the loss of a batch."""
         return torch.zeros((), device=batch.mask.device)
 
+    def penalty_share(self, part: Batch, whole: Batch) -> float:
+        """What the penalty of a part of a batch is multiplied with, so that those of all parts add up to the whole's.
+
+        Its share of the interactions: right where the penalty is a mean over them, or does not go by the batch.
+        """
+        return share_of(part.mask, whole.mask)
+
     def prepare(self, train: Lessons) -> None:
         """Take statistics of the training split into buffers, where the model needs any."""
 
@@ -271,6 +278,11 @@ class _Chunks(torch.autograd.Function):
                         total += part
         of_wanted = iter(found)
         return *(None,) * 6, *(next(of_wanted) if t.requires_grad else None for t in (*past, *parameters))
+
+
+def share_of(part: Tensor, whole: Tensor) -> float:
+    """How much of what is true in a whole is true in a part of it; nothing, where there is nothing."""
+    return float(part.sum() / whole.sum().clamp(min=1))
 
 
 def only_if(skips: bool) -> dict[str, bool]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from tsdr.backbones.contract import Backbone, only_if, register_backbone
+from tsdr.backbones.contract import Backbone, only_if, register_backbone, share_of
 from tsdr.backbones.counts import Counts, CountsHistory
 from tsdr.backbones.dropout import Dropout
 from tsdr.backbones.recurrent import States, at_steps, begun, end_of, ended_with, run_on, step_on
@@ -162,6 +162,10 @@ class Hybrid(Backbone[HybridHistory]):
         """The shrinkage of what is learned of single questions and concepts."""
         parts = self._of(batch.question), self.of_concept(batch.concept)
         return self.shrinkage * sum((part.square().sum(-1)[batch.scored].mean() for part in parts), torch.zeros(()))
+
+    def penalty_share(self, part: Batch, whole: Batch) -> float:
+        """The share of the scored answers, over which it is a mean."""
+        return share_of(part.scored, whole.scored)
 
     def _inputs(self, concept: Tensor, question: Tensor, response: Tensor, expected: Tensor) -> Tensor:
         """What the LSTM reads of events [...], of which so much was expected, as a logit."""

@@ -33,7 +33,7 @@ class AnswerLearner(Learner):
 
     def validate(self, validation: Sequences) -> float:
         """The score on the labels of the validation students."""
-        found = predict(self.model, validation)
+        found = predict(self.model, validation, self.team)
         if self.stop_by == "auc":
             return auc(found.success, found.correct)
         return -log_loss(found.success, found.correct) - self.loss_beyond_answers(validation)

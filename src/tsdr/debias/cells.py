@@ -6,6 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from tsdr.parallel import Share
+
 CellCount = int | Literal["all"]
 
 
@@ -16,6 +18,10 @@ class Cells:
     steps: Tensor
     concept: Tensor
     weight: Tensor
+
+    def of(self, share: Share) -> "Cells":
+        """Those of a worker's share: of the mean over all cells, they give the part that is theirs."""
+        return Cells(share.of(self.steps), share.of(self.concept), share.of(self.weight))
 
     def mean(self, values: Tensor) -> Tensor:
         """The mean over all cells, or its unbiased estimate, from the values [B, M, K] at these ones."""

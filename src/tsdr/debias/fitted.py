@@ -24,6 +24,7 @@ class FittedObjective(AnswerLearner):
 
     @torch.no_grad()
     def step(self, batch: Batch) -> float:
-        """Only look."""
+        """Only look, every worker at all of it."""
         logits = self.reader.logits(batch)[batch.scored]
-        return float(binary_cross_entropy_with_logits(logits, batch.correct[batch.scored].to(logits.dtype)))
+        loss = float(binary_cross_entropy_with_logits(logits, batch.correct[batch.scored].to(logits.dtype)))
+        return loss / self.team.size

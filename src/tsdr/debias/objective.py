@@ -11,7 +11,7 @@ imputation models are targeted: stacked, and fitted to logged answers of student
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from tsdr.backbones.contract import AnyBackbone, Reader
+from tsdr.backbones.contract import AnyBackbone, Reader, share_of
 from tsdr.backbones.scored import BATCH
 from tsdr.debias.answers import AnswerLearner
 from tsdr.debias.cells import draw_cells
@@ -31,6 +31,7 @@ from tsdr.debias.weights import clipped_ratio, density_ratio
 from tsdr.devices import device_of
 from tsdr.errors import InputError
 from tsdr.methods import DebiasOptions
+from tsdr.parallel import Share, Sharing
 from tsdr.sequences import UNKNOWN_QUESTION, Batch, Sequences
 from tsdr.training.learner import Learner
 from tsdr.training.options import TrainingOptions
@@ -106,7 +107,9 @@ class JointObjective(AnswerLearner):
             return
         together = self.options.model_copy(update={"joint": True})
         beside = self.imputation, self.questions, self.unseen
-        aside = JointObjective(copy.deepcopy(self.model), together, self.training, *beside)
+        with self.team.together():
+            aside = JointObjective(copy.deepcopy(self.model), together, self.training, *beside)
+        aside.team = self.team
         for _ in range(self.options.warm_up):
             yield aside
         self.propensity, self.reference = aside.propensity, aside.model.eval()
@@ -129,6 +132,7 @@ class JointObjective(AnswerLearner):
             rows += self._told(self.imputation, unseen, students)
             students += len(unseen.sequences.students())
         logits, concept, correct, exposure, student = (torch.cat(column) for column in zip(*rows, strict=True))
+        logits, exposure = self.team.sum(logits), self.team.sum(exposure)
         weight = density_ratio(exposure, torch.ones_like(correct, dtype=torch.bool), self.options.clip, True).value
         self.targeting = Targeting(logits, concept, correct, weight, student, self.model.n_concepts)
         self.imputation.stack = self.targeting.fit()
@@ -136,31 +140,35 @@ class JointObjective(AnswerLearner):
     def _told(self, imputation: Imputation, unseen: Unseen, first: int) -> Iterator[tuple[Tensor, ...]]:
         """What imputation models say of logged answers, with concept, answer, exposure and student, batch by batch.
 
-        Students are numbered from the `first`.
+        Students are numbered from the `first`. Of what the models say, each of a team has its share, and else noughts.
         """
         device, sequences, readers = device_of(self.model), unseen.sequences, self._new_readers()
         scored, student = sequences.scored, first + sequences.student_of_scored()
         for part in sequences.batches(BATCH):
-            batch, here = part.to(device), part.scored
-            number = torch.searchsorted(scored, part.place[here])  # type: ignore[index]
+            share = readers.sharing(part.to(device))
+            whole, batch = share.whole, share.batch
+            number = torch.searchsorted(scored, part.place[part.scored])  # type: ignore[index]
             if unseen.logits is None:
                 logits = imputation.of_observed(readers.imputation.read(batch), batch)[batch.scored]
             else:
-                logits = unseen.logits[number].to(device)
+                logits = unseen.logits[number[share.own.cpu()]].to(device)
             exposure = torch.ones_like(logits[:, 0])
             if self.options.weighs("imputation"):
                 exposure = self._exposure(batch, self._state(batch, readers.model.read(batch), readers))[batch.scored]
-            concept, correct = batch.concept[batch.scored], batch.correct[batch.scored]
-            yield logits, concept, correct, exposure, student[number].to(device)
+            concept, correct = whole.concept[whole.scored], whole.correct[whole.scored]
+            yield share.spread(logits), concept, correct, share.spread(exposure), student[number].to(device)
 
     def step(self, batch: Batch) -> float:
         """Update the imputation and the propensity model, then the backbone.
 
         Weights are taken once, from the propensity model as the batches before this one have taught it. The two
-        auxiliary models share no parameter, so that one pass back serves both.
+        auxiliary models share no parameter, so that one pass back serves both. A worker goes by its share of the batch:
+        its losses are sums over that, by how much there is of the whole, and add up to those of the whole.
         """
-        scored = batch.scored
         readers = self._readers = self._new_readers() if batch.after is None else self._readers
+        share = readers.sharing(batch)
+        steps, batch = batch.scored.sum().clamp(min=1), share.batch
+        scored = batch.scored
         history, logits = readers.model.follow(batch)
         equal = scored.to(logits.dtype)
         state = None if self.propensity is None else self._state(batch, history, readers)
@@ -169,19 +177,20 @@ class JointObjective(AnswerLearner):
             loss = equal.new_zeros(())
             if self.imputation is not None and self.imputation.learned is not None:
                 weights = inverse if self.options.weighs("imputation") else equal
-                loss = loss + self._imputation_loss(self.imputation.learned, batch, logits, weights)
-            if self.propensity is not None and state is not None:
-                loss = loss + self.propensity.loss(state, batch.concept, scored, self.options.negatives)
+                loss = loss + self._imputation_loss(self.imputation.learned, share, logits, weights)
+            of_scored = share_of(scored, share.whole.scored)
+            if self.propensity is not None and state is not None and of_scored:
+                told = self.propensity.loss(state, batch.concept, scored, self.options.negatives, self.team)
+                loss = loss + of_scored * told
             self.update("auxiliary", loss)
         weights = inverse if self.options.weighs("kt") else equal
-        steps = scored.sum().clamp(min=1)
         errors = binary_cross_entropy_with_logits(logits, batch.correct.to(logits.dtype), reduction="none")
         observed = (weights * errors).sum() / steps
-        loss = observed + self.model.penalty(batch)
+        loss = observed + _penalty(self.model, share)
         if self.imputation is not None:
-            loss = loss + self.options.alpha * self._imputed(self.imputation, batch, history, weights)
+            loss = loss + self.options.alpha * self._imputed(self.imputation, share, history, weights)
         if self.options.smooth == "kt":
-            loss = loss + self.options.smoothness * smoothness(self.model, history, scored, self.options.cells)
+            loss = loss + self.options.smoothness * smoothness(self.model, history, share, self.options.cells)
         self.update("model", loss)
         return float(observed.detach())
 
@@ -200,14 +209,16 @@ class JointObjective(AnswerLearner):
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             torch.manual_seed(0)
             readers = self._new_readers()
-            for part in validation.batches(BATCH):
-                batch = part.to(device)
-                cells = draw_cells(batch.scored, self.model.n_concepts, VALIDATION_CELLS)
+            for whole in validation.batches(BATCH):
+                share = readers.sharing(whole.to(device))
+                batch = share.batch
+                cells = draw_cells(share.whole.scored, self.model.n_concepts, VALIDATION_CELLS).of(share)
                 pseudo = self.imputation.answer(readers.imputation.read(batch), cells.concept, steps=cells.steps)
                 logits = self.model.answer(readers.model.read(batch), cells.concept, steps=cells.steps)
                 divergence = imputed_error(logits, pseudo, kind) - imputed_error(pseudo, pseudo, kind)
-                scored = float(batch.scored.sum())
+                scored = float(whole.scored.sum())
                 total, steps = total + scored * float(cells.mean(divergence)), steps + scored
+        total = float(self.team.sum(torch.tensor(total, dtype=torch.double)))
         return self.options.alpha * total / max(steps, 1.0)
 
     def models(self) -> dict[str, nn.Module]:
@@ -256,27 +267,28 @@ class JointObjective(AnswerLearner):
         past = readers.imputation.read(batch)
         imputed = imputed_error(logits, self.imputation.answer(past, every), self.options.imputation_loss)
         learned = self.imputation.learned
-        step = None if learned is None else float(smoothness(learned, past[-1], batch.scored, "all"))
+        step = None if learned is None else float(smoothness(learned, past[-1], Share.all_of(batch), "all"))
         return AllCells(logits, propensity, imputed, step)
 
-    def _imputation_loss(self, model: AnyBackbone, batch: Batch, logits: Tensor, weights: Tensor) -> Tensor:
+    def _imputation_loss(self, model: AnyBackbone, share: Share, logits: Tensor, weights: Tensor) -> Tensor:
         assert self.imputation is not None
-        scored = batch.scored
         model.train()
-        lesson = self.imputation.lesson(batch)
-        history, imputation = self._readers.lesson.follow(lesson)
-        losses = imputation_losses(imputation, logits, lesson.correct, self.options.imputation_loss)
-        loss = (weights * losses).sum() / scored.sum().clamp(min=1) + model.penalty(lesson)
+        lesson = replace(share, batch=self.imputation.lesson(share.batch))
+        history, imputation = self._readers.lesson.follow(lesson.batch)
+        losses = imputation_losses(imputation, logits, lesson.batch.correct, self.options.imputation_loss)
+        loss = (weights * losses).sum() / share.whole.scored.sum().clamp(min=1) + _penalty(model, lesson)
         if self.options.smooth == "imputation":
-            loss = loss + self.options.smoothness * smoothness(model, history, scored, self.options.cells)
+            loss = loss + self.options.smoothness * smoothness(model, history, share, self.options.cells)
         return loss
 
-    def _imputed(self, imputation: Imputation, batch: Batch, history: object, weights: Tensor) -> Tensor:
+    def _imputed(self, imputation: Imputation, share: Share, history: object, weights: Tensor) -> Tensor:
         """mean ê over all cells, less, with the full gradient, the mean of w ê over observed steps."""
         kind = self.options.imputation_loss
-        scored = batch.scored
-        cells = draw_cells(scored, self.model.n_concepts, self.options.cells)
-        question, asked = self._questions(cells.concept)
+        batch, scored = share.batch, share.whole.scored
+        with self.team.together():
+            drawn = draw_cells(scored, self.model.n_concepts, self.options.cells)
+            question, asked = (None if one is None else share.of(one) for one in self._questions(drawn.concept))
+        cells = drawn.of(share)
         past = self._readers.imputation.read(batch)
         pseudo = imputation.answer(past, cells.concept, question, cells.steps)
         logits = self.model.answer(history, cells.concept, asked, cells.steps)
@@ -305,7 +317,7 @@ class JointObjective(AnswerLearner):
     def _weights(self, batch: Batch, state: Tensor) -> Tensor:
         """w [B, T], 0 at steps that are not scored, from the state that the propensity model reads."""
         exposure = self._exposure(batch, state)
-        return density_ratio(exposure, batch.scored, self.options.clip, self.options.self_normalise).value
+        return density_ratio(exposure, batch.scored, self.options.clip, self.options.self_normalise, self.team).value
 
     def _exposure(self, batch: Batch, state: Tensor) -> Tensor:
         """|C| p̂ [B, T] of what was logged: known, or as the propensity model has it."""
@@ -326,16 +338,26 @@ class JointObjective(AnswerLearner):
     def _new_readers(self) -> "_Readers":
         learned = None if self.imputation is None else self.imputation.learned
         beside = (one or self.model for one in (self.imputation, learned, self.reference))  # as if there were no other
-        return _Readers(Reader(self.model), *(Reader[Any](one) for one in beside))
+        return _Readers(Sharing(self.team), Reader(self.model), *(Reader[Any](one) for one in beside))
 
 
 class _Readers(NamedTuple):
-    """What reads batches one after the other: the backbone, all that imputes, what learns to, and the reference."""
+    """What reads batches one after the other: the backbone, all that imputes, what learns to, and the reference.
 
+    They read a worker's share of them.
+    """
+
+    sharing: Sharing
     model: Reader[Any]
     imputation: Reader[Any]
     lesson: Reader[Any]
     reference: Reader[Any]
+
+
+def _penalty(model: AnyBackbone, share: Share) -> Tensor:
+    """What a worker's share of a batch adds to the model's penalty of it."""
+    part = model.penalty_share(share.batch, share.whole)
+    return part * model.penalty(share.batch) if part else torch.zeros((), device=share.batch.mask.device)
 
 
 def _adam(with_decay: list[tuple[list[Parameter], float]], rate: float) -> torch.optim.Adam:

@@ -13,6 +13,7 @@ from torch.nn.functional import embedding, linear, softplus
 
 from tsdr.methods import PropensityKind
 from tsdr.pairs import Pairs
+from tsdr.parallel import ALONE, Team
 from tsdr.sequences import UNKNOWN_QUESTION
 
 # Seen so many times more than it was, each question of a concept: a question seen once is not taken for rare.
@@ -44,7 +45,9 @@ class Propensity(nn.Module):
         logits = self.output(state)
         return logits.softmax(-1) if self.kind == "categorical" else logits.sigmoid()
 
-    def loss(self, state: Tensor, concept: Tensor, scored: Tensor, negatives: int | Literal["all"]) -> Tensor:
+    def loss(
+        self, state: Tensor, concept: Tensor, scored: Tensor, negatives: int | Literal["all"], team: Team = ALONE
+    ) -> Tensor:
         """Mean loss over scored steps: for bernoulli, BCE with every unlogged concept of the step as a negative.
 
         With a number of `negatives`, so many concepts are drawn uniformly for the batch and weighted by the inverse
@@ -56,7 +59,8 @@ class Propensity(nn.Module):
             return nn.functional.cross_entropy(self.output(state), concept)
         drawn = torch.arange(self.n_concepts, device=state.device)
         if negatives != "all" and negatives < self.n_concepts:
-            drawn = torch.randint(self.n_concepts, (negatives,), device=state.device)
+            with team.together():
+                drawn = torch.randint(self.n_concepts, (negatives,), device=state.device)
         logits = linear(state, embedding(drawn, self.output.weight), self.output.bias[drawn])
         own = self._logit(state, concept)
         times_drawn = drawn.bincount(minlength=self.n_concepts)[concept]

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tsdr.parallel import ALONE, Team
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -33,14 +35,17 @@ def clipped_ratio(propensity: Tensor, clip: tuple[float, float]) -> Tensor:
     return (1 / (propensity.shape[-1] * propensity)).clamp(*clip)
 
 
-def density_ratio(exposure: Tensor, scored: Tensor, clip: tuple[float, float], self_normalise: bool) -> Weights:
+def density_ratio(
+    exposure: Tensor, scored: Tensor, clip: tuple[float, float], self_normalise: bool, team: Team = ALONE
+) -> Weights:
     """w = 1 / (|C| p̂) from the exposure |C| p̂, clipped to `clip` and, if asked, divided by its mean over scored steps.
 
     w is the density ratio of "every concept equally" to "the concept that was logged": about 1 on average, so it is
-    w, not 1 / p̂, that is clipped.
+    w, not 1 / p̂, that is clipped. The mean is over what all workers of a team have.
     """
     raw = 1 / exposure
     weight = torch.where(scored, raw.clamp(*clip), 0.0)
     if self_normalise:
-        weight = weight * scored.sum() / weight.sum().clamp(min=1e-12)
+        number, total = team.sum(torch.stack([scored.sum().to(weight.dtype), weight.sum()]))
+        weight = weight * number / total.clamp(min=1e-12)
     return Weights(weight, raw, scored, clip)

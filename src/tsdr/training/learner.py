@@ -1,7 +1,7 @@
 """What learns: models with their optimisers, one step on a batch, and a score to stop by."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -9,6 +9,7 @@ from torch.optim import Optimizer
 
 from tsdr.errors import InputError
 from tsdr.lessons import Lessons
+from tsdr.parallel import ALONE
 from tsdr.sequences import Batch, Sequences
 
 
@@ -16,8 +17,8 @@ class Learner(ABC):
     """A model that is trained, and what it is trained by.
 
     A subclass says what is learned from a batch (`step`) and how good the model is by now (`validate`). The models
-    that it has beside the trained one are named by `models`. Every change of a parameter goes through `update`, and
-    `on_gradients` is called there with the optimiser when all gradients of it are complete and not yet applied.
+    that it has beside the trained one are named by `models`. Every change of a parameter goes through `update`, where
+    the gradients of all workers of its `team` are added up: a loss is their share of that of the whole batch.
     """
 
     one_epoch: ClassVar[bool] = False  # whether there is nothing more to learn after the first
@@ -25,7 +26,7 @@ class Learner(ABC):
     def __init__(self, model: nn.Module, optimisers: Mapping[str, Optimizer]) -> None:
         self.model = model
         self.optimisers = dict(optimisers)
-        self.on_gradients: Callable[[Optimizer], None] = lambda optimiser: None
+        self.team = ALONE
 
     @property
     @abstractmethod
@@ -38,7 +39,7 @@ class Learner(ABC):
 
     @abstractmethod
     def step(self, batch: Batch) -> float:
-        """Learn from one batch and return its loss."""
+        """Learn from a worker's share of one batch, and return what that adds to the loss of the batch."""
 
     @abstractmethod
     def validate(self, validation: Sequences) -> float:
@@ -64,11 +65,12 @@ class Learner(ABC):
         """Whatever is done with the best weights once they are found."""
 
     def update(self, name: str, loss: Tensor) -> None:
-        """One step of an optimiser down the gradient of a loss."""
+        """One step of an optimiser down the gradient of a loss; one of a share with nothing in it may have none."""
         optimiser = self.optimisers[name]
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        self.on_gradients(optimiser)
+        if loss.requires_grad:
+            loss.backward()
+        self.team.add_up(optimiser)
         optimiser.step()
 
     def state(self) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from tsdr.devices import device_of
 from tsdr.errors import InputError, in_a_sentence
@@ -34,8 +33,8 @@ def fit(
     """Train until the validation score has not improved for `patience` epochs, and restore the best weights.
 
     Those before the first epoch are among them: a model that was prepared may be good already.
-    What `watch` finds after an epoch is kept with it. After each epoch the `checkpoint` is written, from which a call
-    with `resume` goes on to the same numbers as one that was never interrupted.
+    What `watch` finds after an epoch is kept with it. After each epoch the `checkpoint` is written, by the first of a
+    team, from which a call with `resume` goes on to the same numbers as one that was never interrupted.
     """
     learner.check(train, validation)
     keep_freed_memory()
@@ -62,12 +61,12 @@ def fit(
         seconds = time.perf_counter() - begin
         best = stopping.best_value, stopping.best_epoch
         epochs.append(Epoch(len(epochs) + 1, loss, learner.score_name, score, *best, seconds, watch()))
-        if checkpoint is not None:
+        if checkpoint is not None and learner.team.first:
             state = {
                 "learner": learner.state(),
                 "stopping": stopping.state(),
                 "shuffle": generator.get_state(),
-                "random": _random_state(),
+                "random": learner.team.random_state(),
                 "epochs": [vars(epoch) for epoch in epochs],
             }
             write_checkpoint(checkpoint, run, state)
@@ -84,20 +83,10 @@ def _train_for_an_epoch(
     """One pass over the training students, in batches; gives the mean of their losses."""
     device = device_of(learner.model)
     learner.model.train()
+    learner.team.draw_apart(generator)
     losses = [learner.step(batch.to(device)) for batch in train.batches(options.batch_size, generator)]
-    return sum(losses) / len(losses)
-
-
-def _random_state() -> dict[str, Tensor]:
-    """Where the random numbers of dropout stand, on every kind of device in use."""
-    cuda = {"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {}
-    return {"cpu": torch.get_rng_state(), **cuda}
-
-
-def _set_random_state(state: dict[str, Tensor]) -> None:
-    torch.set_rng_state(state["cpu"])
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
+    total = learner.team.sum(torch.tensor(sum(losses), dtype=torch.double))
+    return float(total) / len(losses)
 
 
 def _fingerprint(learner: Learner, train: Lessons, validation: Sequences, options: TrainingOptions) -> str:
@@ -120,7 +109,7 @@ def _go_on(path: Path, run: str, learner: Learner, stopping: EarlyStopping, gene
         learner.load_state(saved["learner"])
         stopping.load_state(saved["stopping"])
         generator.set_state(saved["shuffle"])
-        _set_random_state(saved["random"])
+        learner.team.set_random_state(saved["random"])
         return [Epoch(**epoch) for epoch in saved["epochs"]]
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(
