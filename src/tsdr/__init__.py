@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tsdr.methods import DebiasOptions, Method
     from tsdr.models.model import Model, Session, load
     from tsdr.sequences import Batch, Sequences
+    from tsdr.shards.folder import Shards, read_shards
+    from tsdr.shards.writing import write_shards
     from tsdr.simulator import Population, Recommender, Simulation, read_simulation, simulate
     from tsdr.training.options import TrainingOptions
 
@@ -44,6 +46,8 @@ _WHERE = {
     "tsdr.methods": ("DebiasOptions", "Method"),
     "tsdr.models.model": ("Model", "Session", "load"),
     "tsdr.sequences": ("Batch", "Sequences"),
+    "tsdr.shards.folder": ("Shards", "read_shards"),
+    "tsdr.shards.writing": ("write_shards",),
     "tsdr.simulator": ("Population", "Recommender", "Simulation", "read_simulation", "simulate"),
     "tsdr.training.options": ("TrainingOptions",),
 }
@@ -63,6 +67,7 @@ __all__ = [
     "Recommender",
     "Sequences",
     "Session",
+    "Shards",
     "Simulation",
     "TrainingOptions",
     "Vocabulary",
@@ -77,9 +82,11 @@ __all__ = [
     "mask_responses",
     "prepare",
     "read_log",
+    "read_shards",
     "read_simulation",
     "register_backbone",
     "simulate",
+    "write_shards",
 ]
 
 

@@ -2,7 +2,9 @@
 
 import errno
 import fcntl
+import glob
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +32,22 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`, which becomes `path` once the block has succeeded."""
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise InputError(f"{path}: is there already; name another folder, or remove it")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_PART}")
+    with _written(path):
+        try:
+            sweep(path.parent, f"{path.name}.")
+            temporary.mkdir(parents=True)
+            yield temporary
+            os.replace(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
 def _written(path: Path) -> Iterator[None]:
     """Say of what cannot be written where that is, why, and what to do about it."""
     try:
@@ -41,12 +59,15 @@ def _written(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: cannot be written ({reason}); {advice}") from error
 
 
-def sweep(folder: Path) -> None:
-    """Remove what processes that are no more have left half-written in a folder."""
-    for left in folder.glob(f".*{_PART}"):
+def sweep(folder: Path, name: str = "") -> None:
+    """Remove what processes that are no more have left half-written in a folder; of that name, if one is given."""
+    for left in folder.glob(f".{glob.escape(name)}*{_PART}"):
         process = left.name.removesuffix(_PART).rpartition(".")[2]
         if process.isdigit() and not Path(f"/proc/{process}").exists():
-            left.unlink(missing_ok=True)
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
 
 
 @contextmanager

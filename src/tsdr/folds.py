@@ -18,10 +18,12 @@ class Split:
     test: tuple[str, ...]
 
     @classmethod
-    def hold_out(cls, students: Sequence[str], validation: float = VALIDATION, *, seed: int = SEED) -> "Split":
-        """All students for training but a `validation` share, drawn by the seed from the set of ids."""
+    def hold_out(
+        cls, students: Sequence[str], validation: float = VALIDATION, *, seed: int = SEED, most: int | None = None
+    ) -> "Split":
+        """All students for training but a `validation` share, `most` at most, drawn by the seed from the set of ids."""
         names = np.random.default_rng(seed).permutation(np.array(sorted(set(students))))
-        held_out = max(1, round(validation * len(names)))
+        held_out = min(max(1, round(validation * len(names))), most or len(names))
         if held_out >= len(names):
             raise InputError(
                 f"{len(names)} students are too few to hold some out for validation and train on the others"

@@ -1,6 +1,6 @@
 """What is learned from, be it in memory or on disk."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -8,7 +8,7 @@ import torch
 from tsdr.defaults import Extent
 from tsdr.log import Vocabulary
 from tsdr.pairs import Pairs
-from tsdr.sequences import Batch, Sequences
+from tsdr.sequences import Batch, Dropped, Sequences
 
 
 class Lessons(Protocol):
@@ -30,11 +30,22 @@ class Lessons(Protocol):
         """Whether offers that were turned down are read."""
 
     @property
+    def dropped(self) -> Dropped:
+        """What was left out on the way from the log."""
+
+    @property
+    def skips_read(self) -> int:
+        """How many of the events are skipped offers."""
+
+    @property
     def scored_answers(self) -> int:
         """How many answers there are to learn from."""
 
     def __len__(self) -> int:
         """How many rows."""
+
+    def students(self) -> Sequence[str]:
+        """Those that there is something to learn from."""
 
     def pairs(self) -> Pairs:
         """How often each question was answered in each concept, and how often right."""

@@ -1,6 +1,6 @@
 """Log: the one table of interactions that everything else reads, its checks and its vocabulary."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 import polars as pl
 
-from tsdr.defaults import UNZIPPED_LIMIT
+from tsdr.defaults import MOST_CONCEPTS, UNZIPPED_LIMIT
 from tsdr.errors import InputError
 from tsdr.tables import DATE_TIMES, ZONED_DATE_TIMES, open_table, write_parquet
 
 REQUIRED = ("student", "concept", "correct")
 COLUMNS = ("student", "question", "concept", "correct", "time", "skipped", "event", "acknowledged")
+SKIPPED = 2  # the response to an offer that was turned down, beside 0 and 1, wrong and right
 Unknown = Literal["error", "skip"]  # what becomes of concepts that a vocabulary does not know
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum, pl.Null)
@@ -30,7 +31,7 @@ class Log:
 
     Whatever order the rows come in, they are kept sorted by student and, stably, by time within the student or, where
     the log has `acknowledged` (whole numbers), by that: a service's clock may have been set back. `rows` has which row
-    of the `source` each of them was, counted from 1.
+    of the `source` each of them was, counted from 1; if a table is part of it, so many rows came `before`.
     Without a `question` column the concept stands in; without `time`, the order of the student's rows does.
     Several skills in one row (a list, or text with `concept_separator`) are one concept: the set of them.
 
@@ -47,10 +48,11 @@ class Log:
         source: str = "table",
         columns: Mapping[str, str | None] | None = None,
         concept_separator: str | None = None,
+        before: int = 0,
     ) -> None:
         theirs = _resolve_columns(frame.columns, columns or {}, source)
         self.source = source
-        self.frame, self.rows = _Canonical(frame, theirs, source, concept_separator).sorted()
+        self.frame, self.rows = _Canonical(frame, theirs, source, concept_separator, before).sorted()
 
     def __len__(self) -> int:
         return self.frame.height
@@ -143,6 +145,15 @@ class Vocabulary:
         """The concepts and questions of a log, skipped offers included, each sorted by name."""
         return cls(tuple(log.frame["concept"].unique().sort()), tuple(log.frame["question"].unique().sort()))
 
+    def check_learnable(self, answers: int) -> None:
+        """Refuse more concepts than a model can learn."""
+        concepts = len(self.concepts)
+        if concepts > MOST_CONCEPTS:
+            raise InputError(
+                f"the log has {concepts:,} concepts with {answers / concepts:.1f} answers each, and a model "
+                f"learns {MOST_CONCEPTS:,} at most: is a question's id mapped to 'concept'? If not, map a broader skill"
+            )
+
     def encode(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Replace the names in `concept` and `question` by integers, -1 for a name that is not known."""
         return frame.with_columns(
@@ -170,6 +181,42 @@ def read_log(
     """
     frame, theirs, _ = raw_table(path, columns, separator, unzipped_limit)
     return Log(frame, source=str(path), columns=theirs, concept_separator=concept_separator)
+
+
+class LogParts:
+    """A file of a log, of which some rows are read at a time: each part is checked as a log of its own.
+
+    `rows` says about how many there are, and `order` which column the answers of a student are in the order of: none,
+    if they are in that of the rows.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        columns: Mapping[str, str | None] | None = None,
+        *,
+        concept_separator: str | None = None,
+        separator: str | None = None,
+        unzipped_limit: float = UNZIPPED_LIMIT,
+    ) -> None:
+        self.path = Path(path)
+        self.concept_separator = concept_separator
+        self.table = open_table(self.path, separator, unzipped_limit)
+        self.theirs = _resolve_columns(self.table.columns, columns or {}, str(path))
+        self.order = next((name for name in ("acknowledged", "time") if name in self.theirs), None)
+        self.rows = self.table.rows()
+
+    def __iter__(self) -> Iterator[Log]:
+        before = 0
+        for part in self.table.parts(list(self.theirs.values())):
+            yield Log(
+                part,
+                source=str(self.path),
+                columns=self.theirs,
+                concept_separator=self.concept_separator,
+                before=before,
+            )
+            before += len(part)
 
 
 def raw_table(
@@ -251,10 +298,11 @@ class _Canonical:
     """Turns a user's table into the columns, types and order of a `Log`, or refuses it with all that is wrong."""
 
     def __init__(
-        self, frame: pl.DataFrame, theirs: Mapping[str, str], source: str, concept_separator: str | None
+        self, frame: pl.DataFrame, theirs: Mapping[str, str], source: str, concept_separator: str | None, before: int
     ) -> None:
         self.theirs = theirs
         self.source = source
+        self.before = before
         self.faults: list[Fault] = []
         self.raw = frame.select(pl.col(name).alias(ours) for ours, name in theirs.items())
         columns: dict[str, pl.Series] = {}
@@ -284,7 +332,7 @@ class _Canonical:
     def sorted(self) -> tuple[pl.DataFrame, pl.Series]:
         """The table by student and in order, and which row of the source each of its rows was, from 1."""
         order = "acknowledged" if "acknowledged" in self.table.columns else "time"
-        numbered = self.table.with_row_index("row", offset=1).sort("student", order, maintain_order=True)
+        numbered = self.table.with_row_index("row", offset=self.before + 1).sort("student", order, maintain_order=True)
         return numbered.drop("row"), numbered["row"]
 
     def _refuse(self, column: str, bad: pl.Series, reason: str) -> None:
@@ -298,7 +346,8 @@ class _Canonical:
         value = self.raw[column].slice(row, 1).to_list()[0]
         role = "" if name == column else f" (our {column!r})"
         more = f" ({count:,} rows are like that)" if count > 1 else ""
-        message = f"{self.source}: row {row + 1} after the header, column {name!r}{role}: {value!r} {reason}{more}"
+        place = f"{self.source}: row {self.before + row + 1} after the header, column {name!r}{role}"
+        message = f"{place}: {value!r} {reason}{more}"
         self.faults.append(Fault(column, message, bad))
 
     def _wrong_type(self, column: str, rule: str) -> InputError:

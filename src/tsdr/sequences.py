@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tsdr.defaults import MINIMUM, MOST_CONCEPTS, WIDEST_WINDOW, WINDOW, Extent
+from tsdr.defaults import MINIMUM, WIDEST_WINDOW, WINDOW, Extent
 from tsdr.errors import InputError
+from tsdr.log import SKIPPED as SKIPPED
 from tsdr.log import Log, Unknown, Vocabulary
 from tsdr.pairs import Pairs
 
 UNKNOWN_QUESTION = -1
-SKIPPED = 2  # the response to an offer that was turned down, beside 0 and 1, wrong and right
 STRETCH = 200  # steps that a batch has at most, where rows are longer: they go on in the next one
 JITTER = 0.1  # rows of so much the same length are taken for alike, so that they meet others in every epoch
 
@@ -188,12 +188,7 @@ class Rows:
 def _vocabulary_of(log: Log) -> Vocabulary:
     """The names in a log that a model is to learn, if they are as few as can be learned."""
     vocabulary = Vocabulary.fit(log)
-    concepts = len(vocabulary.concepts)
-    if concepts > MOST_CONCEPTS:
-        raise InputError(
-            f"the log has {concepts:,} concepts with {log.answered.height / concepts:.1f} answers each, and a model "
-            f"learns {MOST_CONCEPTS:,} at most: is a question's id mapped to 'concept'? If not, map a broader skill"
-        )
+    vocabulary.check_learnable(log.answered.height)
     return vocabulary
 
 
@@ -258,6 +253,28 @@ class Sequences:
         between them, too, and the same answers are scored. A concept that the vocabulary does not know is an error;
         `unknown="skip"` drops its interactions and counts them. Without a vocabulary, the log's own is fitted.
         """
+        vocabulary = vocabulary or _vocabulary_of(log)
+        told = coded_events(log, vocabulary, unknown, skips=skips)
+        laid_out = cls.of_coded(told, vocabulary, window=window, scored=scored, minimum=minimum, skips=skips)
+        dropped = replace(
+            laid_out.dropped,
+            skipped_offers=log.skipped_offers - laid_out.skips_read,
+            short_students=len(log.students) - len(laid_out.students()),
+        )
+        return replace(laid_out, dropped=dropped)
+
+    @classmethod
+    def of_coded(
+        cls,
+        told: pl.DataFrame,
+        vocabulary: Vocabulary,
+        *,
+        window: Extent,
+        scored: Extent | None,
+        minimum: int,
+        skips: bool,
+    ) -> "Sequences":
+        """The same of events as `coded_events` gives them, of which `skips` are a part or not."""
         counted = scored or ("all" if window == "all" else window - 1)
         if window != "all" and window < 2:
             raise InputError(f"a window has an answer to read and one to foretell: at least 2 answers, not {window}")
@@ -265,8 +282,6 @@ class Sequences:
             raise InputError(f"a window of {window:,} answers is wider than {WIDEST_WINDOW:,}; give fewer, or all")
         if (counted != "all" and counted < 1) or minimum < 1:
             raise InputError(f"scored and minimum are at least 1, not {counted} and {minimum}")
-        vocabulary = vocabulary or _vocabulary_of(log)
-        told = coded_events(log, vocabulary, unknown, skips=skips)
         coded = told.filter(pl.col("concept") >= 0).with_columns(
             answers=_ANSWERED.sum().over("student"),
             left=_ANSWERED.sum().over("student") - _ANSWERED.cum_sum().over("student"),
@@ -277,7 +292,7 @@ class Sequences:
         rows, owner = Rows.of_students(numbers["answers"].to_numpy(), window, counted)
         rows = rows.among(events.answered)
         names = numbers["student"].to_list()
-        known, left = (frame.select(_ANSWERED.sum()).item() for frame in (coded, kept))
+        answers, known, left = (frame.select(_ANSWERED.sum()).item() for frame in (told, coded, kept))
         laid_out = cls(
             events=events,
             position=_tensor(kept["position"]),
@@ -292,9 +307,8 @@ class Sequences:
             skips=skips,
         )._in_reach()
         dropped = Dropped(
-            skipped_offers=log.skipped_offers - laid_out.skips_read,
-            unknown_concepts=log.answered.height - known,
-            short_students=len(log.students) - len(names),
+            unknown_concepts=answers - known,
+            short_students=told["student"].n_unique() - len(names),
             short_answers=known - left,
             earlier_interactions=left - len(laid_out.answers),
         )
@@ -399,10 +413,6 @@ class Sequences:
         numbers = torch.tensor([i for i, student in enumerate(self.student) if student in wanted], dtype=torch.long)
         student = tuple(self.student[i] for i in numbers.tolist())
         return replace(self, rows=self.rows[numbers], student=student)._in_reach()
-
-    def without(self, students: Sequence[str]) -> "Sequences":
-        """The sequences of all students but these."""
-        return self.select(sorted(set(self.student) - set(students)))
 
     def _in_reach(self) -> "Sequences":
         """The same rows, and of the events only those that one of them has."""

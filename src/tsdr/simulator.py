@@ -245,28 +245,30 @@ def simulate(
     recommender: Recommender | None = None,
     too_hard: Probability = 0.25,
     too_easy: Probability = 0.75,
+    after: Annotated[int, Field(ge=0, multiple_of=BLOCK)] = 0,
 ) -> Simulation:
     """Simulate a log that students (by skipping) and a recommender (by offering) have selected.
 
     At every step a question is offered, by popularity or as the `recommender` chooses. The student skips it
     with `skip_probability(p, gamma, too_hard, too_easy)`, p being the true success probability; then one other
     question is offered, in the same way, and answered. `gamma=0` with a recommender is selection by the
-    recommender alone.
+    recommender alone. Students that come `after` so many others are those that they would be in one simulation of all:
+    more of them than fit in memory are simulated in parts, from one seed.
     """
     if concepts > questions:
         raise InputError(f"{concepts} concepts need as many questions at least, not {questions}")
     if population.answers[0] > population.answers[1] or population.guess + population.slip > 1:
         raise InputError("answers go from the smaller to the larger number, and guess + slip is at most 1")
-    bank_seed, *block_seeds = np.random.SeedSequence(seed).spawn(1 + -(-students // BLOCK))
+    bank_seed, *block_seeds = np.random.SeedSequence(seed).spawn(1 + -(-(after + students) // BLOCK))
     bank = _draw_bank(questions, concepts, population, np.random.default_rng(bank_seed))
     policy = _Policy(bank, population, recommender, gamma, too_hard, too_easy)
     cohorts = [
         _Cohort(min(BLOCK, students - BLOCK * block), concepts, population, np.random.default_rng(block_seed))
-        for block, block_seed in enumerate(block_seeds)
+        for block, block_seed in enumerate(block_seeds[after // BLOCK :])
     ]
     length = np.concatenate([cohort.length for cohort in cohorts])
     truth = Truth(
-        student=_names("s", students),
+        student=_names("s", after + students)[after:],
         concept=_names("c", concepts),
         length=length,
         probability=np.zeros((students, int(length.max()), concepts), np.float32),
@@ -291,6 +293,7 @@ def simulate(
         "recommender": recommender and recommender.model_dump(),
         "too_hard": too_hard,
         "too_easy": too_easy,
+        **({"after": after} if after else {}),
         "tsdr": version("tsdr"),
     }
     return Simulation(_as_log(answers, truth), _as_log(skips, truth), truth, options)

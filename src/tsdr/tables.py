@@ -4,6 +4,7 @@ import gzip
 import tempfile
 import zlib
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +19,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 # What polars would unpack unasked, however large: gzip, zstd, and zlib by its levels.
 _PACKED = (_GZIP_MAGIC, b"\x28\xb5\x2f\xfd", b"x\x01", b"x\x9c", b"x\xda")
 _CHUNK = 2**20
+ROWS_AT_ONCE, BYTES_AT_ONCE = 1_000_000, 2**25  # of a table that is read in parts
 LONGEST_HEADER = 2**20
 
 # How exports write times: in the order of the calendar, without a zone and with one.
@@ -70,6 +72,13 @@ class Table(ABC):
         except (pl.exceptions.PolarsError, OSError) as error:
             raise self._unreadable(error) from error
 
+    def parts(self, columns: list[str]) -> Iterator[pl.DataFrame]:
+        """The same, some rows at a time: no more of the table is in memory."""
+        try:
+            yield from self._parts(columns)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise self._unreadable(error) from error
+
     def _unreadable(self, error: Exception) -> InputError:
         reason = str(error).strip().split("\n")[0]
         return InputError(f"{self.path}: cannot be read as {self.kind} ({reason}); {self.advice}")
@@ -83,6 +92,13 @@ class Table(ABC):
     @abstractmethod
     def _read(self, columns: list[str]) -> pl.DataFrame: ...
 
+    @abstractmethod
+    def _parts(self, columns: list[str]) -> Iterator[pl.DataFrame]: ...
+
+    @abstractmethod
+    def rows(self) -> int:
+        """About how many rows there are."""
+
 
 class _Parquet(Table):
     kind = "Parquet"
@@ -93,6 +109,13 @@ class _Parquet(Table):
 
     def _read(self, columns: list[str]) -> pl.DataFrame:
         return pl.read_parquet(self.content, columns=columns)
+
+    def _parts(self, columns: list[str]) -> Iterator[pl.DataFrame]:
+        yield from pl.scan_parquet(self.content).select(columns).collect_batches(chunk_size=ROWS_AT_ONCE)
+
+    def rows(self) -> int:
+        """As the file says."""
+        return pl.scan_parquet(self.content).select(pl.len()).collect().item()
 
 
 class _Text(Table):
@@ -114,6 +137,33 @@ class _Text(Table):
 
     def _read(self, columns: list[str]) -> pl.DataFrame:
         return self._scan(columns=columns)
+
+    def _parts(self, columns: list[str]) -> Iterator[pl.DataFrame]:
+        header = b""
+        for block in self._blocks():
+            yield pl.read_csv(header + block, separator=self.separator, columns=columns, infer_schema=False)
+            header = pl.DataFrame(schema=self.columns).write_csv(separator=self.separator).encode()
+
+    def _blocks(self) -> Iterator[bytes]:
+        """The file, cut after the ends of rows: what is in quotes may have ends of lines of its own."""
+        left = b""
+        with self.content.open("rb") as file:
+            while read := file.read(BYTES_AT_ONCE):
+                left += read
+                end = left.rfind(b"\n") + 1
+                while left.count(b'"', 0, end) % 2:
+                    end = left.rfind(b"\n", 0, left.rfind(b'"', 0, end)) + 1
+                if end:
+                    yield left[:end]
+                    left = left[end:]
+        if left:
+            yield left
+
+    def rows(self) -> int:
+        """As many as there would be if they were as long as the first ones."""
+        with self.content.open("rb") as file:
+            lines = file.read(_CHUNK)
+        return int(self.content.stat().st_size / len(lines) * lines.count(b"\n"))
 
     def _scan(self, columns: list[str] | None = None, n_rows: int | None = None) -> pl.DataFrame:
         # Everything is read as text: our own checks, not the reader's guess, decide what a field means.

@@ -99,6 +99,38 @@ def clean_command(
     console.print(f"The log: {out}", soft_wrap=True)
 
 
+@commands.command("shard", rich_help_panel=PANEL)
+def shard_command(
+    logs: Annotated[
+        list[Path],
+        typer.Argument(metavar="LOG...", help="CSV, TSV or Parquet, gzipped or not; or several files of it."),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder for the shards.")],
+    column: Columns = None,
+    concept_separator: ConceptSeparator = None,
+    separator: Separator = None,
+    unzipped_limit: UnzippedLimit = UNZIPPED_LIMIT,
+) -> None:
+    """Write a log that is larger than memory in shards by student, from which `tsdr fit FOLDER` trains."""
+    from tsdr.shards.writing import write_shards
+
+    with console.status("Dealing") as status:
+        shards = write_shards(
+            logs,
+            out,
+            mapping_of(column),
+            concept_separator=concept_separator,
+            separator=separator,
+            unzipped_limit=unzipped_limit,
+            on_stage=status.update,
+        )
+    console.print(
+        f"{out}: {shards.answers:,} answers and {shards.skipped_offers:,} skipped offers of {shards.students:,} "
+        f"students, on {len(shards.vocabulary.concepts):,} concepts, in {len(shards):,} shards",
+        soft_wrap=True,
+    )
+
+
 @commands.command("datasets", rich_help_panel=PANEL)
 def datasets_command() -> None:
     """List the data sets that can be prepared: where they are published, on which terms, which files are expected."""

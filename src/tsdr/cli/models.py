@@ -23,6 +23,7 @@ from tsdr.cli.shared import (
     console,
     listed,
     read,
+    read_log_or_shards,
 )
 from tsdr.defaults import BACKBONE, COMPARED, FOLDS, METHOD, MINIMUM, SEED, UNZIPPED_LIMIT, VALIDATION
 from tsdr.errors import InputError
@@ -68,7 +69,9 @@ def audit_command(
 
 @commands.command("fit", rich_help_panel=PANEL)
 def fit_command(
-    log: LogFile,
+    log: Annotated[
+        Path, typer.Argument(metavar="LOG", help="CSV, TSV or Parquet, gzipped or not; or a folder of `tsdr shard`.")
+    ],
     out: Annotated[Path, typer.Option(metavar="BUNDLE", help="Folder for the trained model.")],
     backbone: BackboneName = BACKBONE,
     method: MethodName = METHOD,
@@ -109,7 +112,7 @@ def fit_command(
         resumable("The same command with --resume"),
     ):
         model = fit(
-            read(log, column, concept_separator, separator, unzipped_limit),
+            read_log_or_shards(log, column, concept_separator, separator, unzipped_limit),
             backbone=backbone,
             method=method,
             options=_options(size),

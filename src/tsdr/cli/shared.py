@@ -19,6 +19,7 @@ from tsdr.training.options import Device, StopBy
 if TYPE_CHECKING:
     from tsdr.cleaning import Status
     from tsdr.log import Log  # what a command needs is imported when it runs: its help is not to wait for it
+    from tsdr.shards.folder import Shards
 
 # What users name their files is not markup; and what is piped has room for whole names.
 console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 140)
@@ -160,7 +161,10 @@ def read(
 ) -> "Log":
     """The log, read by the options that say what its columns are."""
     from tsdr.log import read_log
+    from tsdr.shards.folder import is_shards
 
+    if is_shards(path):
+        raise InputError(f"{path}: is a folder of shards, from which `tsdr fit` trains; name the log itself here")
     return read_log(
         path,
         mapping_of(columns),
@@ -168,6 +172,19 @@ def read(
         separator=separator,
         unzipped_limit=unzipped_limit,
     )
+
+
+def read_log_or_shards(
+    path: Path, columns: list[str] | None, concept_separator: str | None, separator: str | None, unzipped_limit: float
+) -> "Log | Shards":
+    """The same, or the shards in a folder, whose columns were said when they were written."""
+    from tsdr.shards.folder import read_shards
+
+    if not path.is_dir():
+        return read(path, columns, concept_separator, separator, unzipped_limit)
+    if columns or concept_separator or separator:
+        raise InputError(f"{path}: a folder of shards has its columns; leave out what says how to read a file")
+    return read_shards(path)
 
 
 def mapping_of(columns: list[str] | None) -> dict[str, str]:
