@@ -12,7 +12,8 @@ import tsdr
 from conftest import RealLogs, random_batch
 from tsdr import Batch, Log, Sequences, TrainingOptions, build_backbone
 from tsdr.backbones.contract import tensors_in
-from tsdr.backbones.counts import FREE_RIGHT, FREE_WRONG, HALF_LIVES, Counts
+from tsdr.backbones.counting import HALF_LIVES
+from tsdr.backbones.counts import FREE_RIGHT, FREE_WRONG, Counts
 from tsdr.backbones.predicting import predict
 from tsdr.debias.building import new_objective
 from tsdr.methods import NAIVE_OPTIONS, options_of
@@ -152,9 +153,10 @@ def test_it_is_fitted_once_and_for_all(sequences: Sequences) -> None:
 
 
 def test_no_step_of_the_weights_makes_it_better(sequences: Sequences) -> None:
-    """At the optimum the slope of cross-entropy and shrinkage is nought along every effect."""
+    """At the optimum the slope of cross-entropy, shrinkage and price is nought along every effect."""
     model = counts(6, 60)
     model.prepare(sequences)
+    assert len(model.often) == 6, "the first answers in every concept have their price"
     logits = model(sequences.batch)[sequences.batch.scored]
     labels = sequences.batch.correct[sequences.batch.scored].float()
     loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels) + model.penalty(sequences.batch)
@@ -162,6 +164,35 @@ def test_no_step_of_the_weights_makes_it_better(sequences: Sequences) -> None:
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None
         assert float(parameter.grad.abs().max()) < 1e-5, name
+
+
+def first_answers_gain(model: Counts) -> torch.Tensor:
+    """How far 1 to 20 first answers, all right or all wrong, move the logit of a concept the right way on average."""
+    concept = torch.arange(model.n_concepts)[:, None].expand(-1, 20)
+    gains = []
+    for correct in (1, 0):
+        told = torch.full_like(concept, correct)
+        batch = Batch.of_answers(concept, torch.full_like(concept, -1), told, torch.ones_like(told, dtype=torch.bool))
+        with torch.no_grad():
+            asked = concept[:, :1, None].expand(-1, 21, 1)
+            logit = model.answer(model.encode(batch), asked, steps=torch.arange(21).expand(len(concept), -1))[..., 0]
+        gains.append((logit[:, 1:].mean(1) - logit[:, 0]) * (2 * correct - 1))
+    return torch.stack(gains)
+
+
+def test_first_answers_move_mastery_the_right_way(sequences: Sequences, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless that had no price: by what is known of later answers, first wrong ones are a good sign."""
+
+    def gain() -> torch.Tensor:
+        model = counts(6, 60)
+        model.prepare(sequences)
+        return first_answers_gain(model)
+
+    assert (gain() > 0).all()
+    for module in ("logistic", "counts"):
+        monkeypatch.setattr(f"tsdr.backbones.{module}.PRICE", 0.0)
+    _, wrong = gain()
+    assert (wrong < 0).all()
 
 
 def test_a_concept_is_the_mean_over_its_questions_however_the_log_shows_them() -> None:

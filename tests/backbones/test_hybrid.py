@@ -137,6 +137,27 @@ def test_of_what_it_adds_the_share_is_kept_that_holds_for_others() -> None:
     assert kept[0] != kept[1]
 
 
+def test_of_what_it_adds_to_a_concept_so_much_is_left_that_first_answers_do_not_mislead() -> None:
+    """A network that says of every concept the contrary of the counts, and much more of some."""
+    sequences = simulated(200)
+    model = with_something_to_say(built("hybrid", sequences))
+    beginners = model.base.beginners()
+
+    def gain() -> torch.Tensor:
+        logit = model.answer(model.encode(beginners.batch), beginners.target, steps=beginners.steps)
+        return beginners.gain(logit).amin(1).view(2, -1).amin(0)
+
+    with torch.no_grad():
+        before, weights = gain(), model.of_concept.weight.clone()
+        astray = before < 0
+        assert 0 < astray.sum() < len(astray)
+        model._put_in_order()
+        after = gain()
+    assert (after > -1e-5).all()
+    moved = (model.of_concept.weight - weights).abs().amax(1) > 1e-6
+    assert torch.equal(moved, astray), "and no others are touched"
+
+
 def test_training_ends_with_it() -> None:
     sequences = simulated(200)
     train, validation = sequences.select(sequences.student[:150]), sequences.select(sequences.student[150:])

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from tsdr.backbones.logistic import Term, fit_logistic
+from tsdr.backbones.logistic import APART, EXACTLY, PRICE, Order, Term, fit_logistic
 
 
 def data(rows: int = 3000, groups: int = 12, spread: float = 1.0, seed: int = 0) -> tuple[np.ndarray, ...]:
@@ -55,3 +56,36 @@ def test_what_is_alike_or_never_seen_stays_finite() -> None:
     effects, _ = fit_logistic(terms, np.ones(20, np.int64))
     assert all(np.isfinite(values).all() for values in effects.values())
     assert (effects["own"][1:] == 0).all(), "indices without a row have no effect"
+
+
+def test_rows_are_put_in_order_at_a_price_and_not_where_they_are() -> None:
+    """Against the loss written out; effects by index and of columns, of which each pair has others."""
+    columns, index, correct, _ = data(rows=400, groups=4)
+    others, group = np.random.default_rng(1).normal(size=(8, 2)), np.arange(8) % 4
+
+    def terms(columns: np.ndarray, index: np.ndarray) -> list[Term]:
+        return [Term("slope", 0.01, columns), Term("own", 2.0, None, index, 4)]
+
+    def logit(effects: np.ndarray, columns: np.ndarray, index: np.ndarray) -> np.ndarray:
+        return columns @ effects[:2] + effects[2:][index]
+
+    def loss(effects: np.ndarray, less: np.ndarray, more: np.ndarray) -> float:
+        said, told = logit(effects, columns, index), logit(effects, others, group)
+        entropy = np.logaddexp(0, said) - correct * said
+        shrinkage = (0.01 * effects[:2] ** 2).sum() / 2 + (2.0 * effects[2:] ** 2).sum() / 2
+        lacking = np.maximum(0, told[less] - told[more] + APART)
+        return float(entropy.mean() + shrinkage / len(said) + PRICE / 2 * (lacking**2).mean())
+
+    plain, _ = fit_logistic(terms(columns, index), correct, tolerance=EXACTLY)
+    before = logit(np.concatenate([plain["slope"], plain["own"]]), others, group)
+    upwards = before.argsort()
+    for less, more, moved in ((upwards[:4], upwards[4:], False), (upwards[4:], upwards[:4], True)):
+        found, _ = fit_logistic(
+            terms(columns, index), correct, order=Order(terms(others, group), less, more), tolerance=EXACTLY
+        )
+        effects = np.concatenate([found["slope"], found["own"]])
+        oracle = minimize(loss, np.zeros(6), args=(less, more), method="BFGS", options={"gtol": 1e-8})
+        np.testing.assert_allclose(effects, oracle.x, atol=1e-4)
+        after = logit(effects, others, group)
+        assert (after[more] - after[less]).mean() > (before[more] - before[less]).mean() + 0.5 or not moved
+        assert moved == (not np.allclose(effects, np.concatenate([plain["slope"], plain["own"]]), atol=1e-3))

@@ -1,8 +1,6 @@
 """Counts: a logistic model of what a student got right and wrong so far, fitted to its optimum at once."""
 
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,13 +10,23 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from tsdr.backbones.contract import Backbone, Reader, only_if, register_backbone
-from tsdr.backbones.logistic import CLOSELY, ROUGHLY, Term, fit_logistic
+from tsdr.backbones.counting import (
+    AT_ONCE,
+    HALF_LIVES,
+    Beginners,
+    CountsHistory,
+    Tally,
+    added_up,
+    overall_of,
+    right_and_wrong,
+    without_events,
+)
+from tsdr.backbones.logistic import APART, PRICE, ROUGHLY, Order, Term, fit_logistic
 from tsdr.devices import device_of
 from tsdr.lessons import Lessons
 from tsdr.pairs import Pairs
 from tsdr.sequences import SKIPPED, Batch, Sequences
 
-HALF_LIVES = (2.0, 8.0, 30.0)  # of forgotten counts, in answers
 FREE_RIGHT, FREE_WRONG = 15, 12  # up to so many answers in a concept, each pair of numbers has an effect of its own
 REPRESENTATIVES = 7  # questions that stand for all of a concept
 LEAST = 1e-30  # a success, or failure, that is as good as none
@@ -26,72 +34,27 @@ LEAST = 1e-30  # a success, or failure, that is as good as none
 HARDLY = 1e-3
 SHRUNK = ("cross", "concept.weight", "concept_slope.weight", "free.weight", "question.weight")
 PREPARED_AT_ONCE = 256
+OFTEN = 20  # answers to learn from, from which on a concept's mastery is to move the right way
 # What a skip counts for is a multiple of 1 / 128: sums of such parts are exact, in whatever order, and so not one bit
 # of what is known before a step depends on what comes after it.
 GRAINS = 128
-AT_ONCE = 200  # steps whose forgotten counts are added up together
 
 
-class Tally(NamedTuple):
-    """What adds up along histories for each of many things: N numbers, such as right and wrong answers.
+class _Rows(NamedTuple):
+    """Answers, a row each, with what they are explained by."""
 
-    `keys` [B, L] are things and steps in one number, in order, and `totals` [B, L + 1, N] what has come up to each; the
-    `table` [B, things, N], if there is one, has what had come before any of them.
-    """
-
-    keys: Tensor
-    totals: Tensor
-    table: Tensor | None
+    concept: NDArray[np.int64]
+    question: NDArray[np.int64]
+    correct: NDArray[np.int64]
+    in_concept: NDArray[np.float64]
+    pair: NDArray[np.int64]
+    overall: NDArray[np.float64]
+    at_question: NDArray[np.float64]
 
     @classmethod
-    def of(cls, thing: Tensor, told: Tensor, table: Tensor | None = None) -> "Tally":
-        """Of what is told [B, L, N] of things [B, L]."""
-        steps = thing.shape[1]
-        keys, order = (thing * (steps + 1) + torch.arange(steps, device=thing.device)).sort(1)
-        in_order = told.gather(1, order[..., None].expand_as(told))
-        return cls(keys, nn.functional.pad(in_order.cumsum(1), (0, 0, 1, 0)), table)
-
-    def before(self, thing: Tensor, step: Tensor) -> Tensor:
-        """What [B, M, K, N] had come of things [B, M, K] before steps [B, M]."""
-        things, counted, numbers = thing.flatten(1), [], self.totals.shape[2]
-        if self.table is not None:
-            counted.append(self.table.gather(1, things[..., None].expand(-1, -1, numbers)))
-        if self.keys.shape[1] or self.table is None:
-            first = things * self.totals.shape[1]
-            until = first + step.repeat_interleave(thing.shape[2], 1)
-            counted.append(self._between(first, until))
-        return sum(counted[1:], counted[0]).view(*thing.shape, numbers)
-
-    def _between(self, first: Tensor, until: Tensor) -> Tensor:
-        """What [B, M, N] has keys from the first up to, and without, the last [B, M]."""
-        if torch.compiler.is_exporting():  # ONNX cannot search, and has a window to compare with at most
-            there = (self.keys[:, None] >= first[..., None]) & (self.keys[:, None] < until[..., None])
-            return there.to(self.totals.dtype) @ self.totals.diff(dim=1)
-        numbers = self.totals.shape[2]
-        places = (torch.searchsorted(self.keys, key)[..., None].expand(-1, -1, numbers) for key in (until, first))
-        reached, begun = (self.totals.gather(1, place) for place in places)
-        return reached - begun
-
-
-@dataclass(frozen=True)
-class CountsHistory:
-    """What of the past can still be counted, and what has been counted already.
-
-    Events [B, L] are those that were encoded, and before them those of what came earlier, with what each is `told`
-    [B, L, N] to count for: right, wrong or, where skips are read, skipped as too easy or too hard, in part. `overall`
-    [B, T + 1, F] has what is known of the student before each of the T steps that were encoded, and `running`
-    [B, N (1 + half-lives) + 2] the sums that it is made of, as they stand at the end. A history that has ended has no
-    events, and its answers in the tables of its tallies.
-    """
-
-    concept: Tensor
-    question: Tensor
-    told: Tensor
-    length: Tensor
-    overall: Tensor
-    running: Tensor
-    by_concept: Tally
-    by_question: Tally
+    def of(cls, parts: Iterable[tuple[NDArray[Any], ...]]) -> "_Rows":
+        """Put together of parts of them."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 @register_backbone("counts")
@@ -113,6 +76,9 @@ class Counts(Backbone[CountsHistory]):
     questions (over 7 of them, by quantiles of their effects): no average question, and no matter which of them the log
     shows most often.
 
+    Logs tell little of first answers, and what they tell of later ones would let some of them move mastery the wrong
+    way: right ones down, wrong ones up. So that has its price, in `prepare` and in training.
+
     With `skips`, an offer that was turned down counts like an answer, of two further kinds: as too easy, by the success
     that was to be expected of it, and as too hard, by what is left of that. Expected is what a first fit, that does not
     know why offers are turned down, has to say by the question and by what was answered in the concept.
@@ -131,6 +97,7 @@ class Counts(Backbone[CountsHistory]):
     ease_of_concept: Tensor
     ease_of_question: Tensor
     average: Tensor
+    often: Tensor
     expected: Tensor
 
     def __init__(self, n_concepts: int, n_questions: int, *, skips: bool = False) -> None:
@@ -157,6 +124,7 @@ class Counts(Backbone[CountsHistory]):
         self.register_buffer("answers", torch.zeros((), dtype=torch.long))
         self.register_buffer("strength", torch.ones(len(SHRUNK)))
         self.register_buffer("average", torch.zeros(overall))
+        self.register_buffer("often", torch.zeros(0, dtype=torch.long), persistent=False)
         self.register_buffer("ease_of_concept", self.concept.weight.detach()[:, 0].clone())
         self.register_buffer("ease_of_question", self.question.weight.detach()[:, 0].clone())
         if skips:
@@ -166,7 +134,7 @@ class Counts(Backbone[CountsHistory]):
         """The events, and what is known of the student before each step."""
         sums = self.kinds * (1 + len(HALF_LIVES)) + 2
         running = torch.zeros(batch.mask.shape[0], sums, device=batch.mask.device)
-        return self.go_on(_without_events(running, None, None), batch)
+        return self.go_on(without_events(running, None, None), batch)
 
     def go_on(self, past: CountsHistory, batch: Batch) -> CountsHistory:
         """The same, on top of what came earlier."""
@@ -174,7 +142,7 @@ class Counts(Backbone[CountsHistory]):
         eased = told[..., :2] * self._ease(batch.concept, batch.question)[..., None]
         sums = [past.running[:, None]]
         for part, ease in zip(told.split(AT_ONCE, 1), eased.split(AT_ONCE, 1), strict=True):
-            sums.append(_added_up(sums[-1][:, -1:], part, ease))
+            sums.append(added_up(sums[-1][:, -1:], part, ease))
         known = torch.cat(sums, 1)
         length = batch.mask.sum(1)
         end = known.gather(1, length[:, None, None].expand(-1, 1, known.shape[-1])).squeeze(1)
@@ -184,7 +152,7 @@ class Counts(Backbone[CountsHistory]):
         by_concept = Tally.of(concept, told, past.by_concept.table)
         at_question = told * (question < self.n_questions)[..., None]
         by_question = Tally.of(question, at_question, past.by_question.table)
-        return CountsHistory(concept, question, told, length, _overall(known), end, by_concept, by_question)
+        return CountsHistory(concept, question, told, length, overall_of(known), end, by_concept, by_question)
 
     def retrieve(
         self, history: CountsHistory, concept: Tensor, question: Tensor | None = None, steps: Tensor | None = None
@@ -209,11 +177,7 @@ class Counts(Backbone[CountsHistory]):
         at_question: Tensor | float = 0.0,
     ) -> Tensor:
         """The same, with what else is known of a concept, and of a question, added to its logit."""
-        counted = self._counted(history, concept, steps, "concept")
-        differs = self._at(history, steps) - self.average
-        of_student = (differs @ self.overall)[:, :, None]
-        in_concept = (counted.log1p() * (differs @ self.cross.T)[:, :, None]).sum(-1)
-        logit = self._of_concept(concept, counted) + of_student + in_concept + beside
+        logit = self.without_question(history, concept, steps) + beside
         if question is None:
             return self._mean_over_questions(logit, history, concept, steps)
         index = torch.where(question < 0, self.n_questions, question)
@@ -239,7 +203,7 @@ class Counts(Backbone[CountsHistory]):
         at_question = told * (question >= 0)[:, None]
         return self.from_state(
             {
-                "running": _added_up(state["running"][:, None], told[:, None], eased[:, None])[:, 0],
+                "running": added_up(state["running"][:, None], told[:, None], eased[:, None])[:, 0],
                 "by_concept": state["by_concept"].index_put((rows, concept), told, accumulate=True),
                 "by_question": state["by_question"].index_put((rows, asked), at_question, accumulate=True),
             }
@@ -263,16 +227,20 @@ class Counts(Backbone[CountsHistory]):
 
     def from_state(self, state: Mapping[str, Tensor]) -> CountsHistory:
         """The same, with no events left."""
-        return _without_events(state["running"], state["by_concept"], state["by_question"])
+        return without_events(state["running"], state["by_concept"], state["by_question"])
 
     def steps_of(self, history: CountsHistory) -> int:
         """The steps of the history."""
         return history.overall.shape[1] - 1
 
     def penalty(self, batch: Batch) -> Tensor:
-        """The shrinkage, for training by gradients: as much of it as in `prepare`, whose answers share it."""
+        """The shrinkage, for training by gradients: as much of it as in `prepare`, whose answers share it.
+
+        And the price of first answers that move mastery the wrong way.
+        """
         squares = torch.stack([self.get_parameter(name).square().sum() for name in SHRUNK])
-        return 0.5 * (self.strength * squares).sum() / self.answers.clamp(min=1)
+        shrinkage = 0.5 * (self.strength * squares).sum() / self.answers.clamp(min=1)
+        return shrinkage + self._price() if len(self.often) else shrinkage
 
     @torch.no_grad()
     def prepare(self, train: Lessons) -> None:
@@ -284,58 +252,94 @@ class Counts(Backbone[CountsHistory]):
         for known in (self.ease_of_concept, self.ease_of_question, *([self.expected] if self.reads_skips else [])):
             known.zero_()
         sample = train.sample()
-        self._fit(sample, ROUGHLY)
+        self._fit(sample, in_order=False)
         if self.reads_skips:
             self.expected.copy_(torch.cat([self.bias[None], self.slope[:2]]))
         self.ease_of_concept.copy_(self.concept.weight[:, 0])
         self.ease_of_question.copy_(self.question.weight[:, 0])
-        self._fit(sample)
+        self._fit(sample, in_order=True)
         self._choose_representatives(sample.pairs())
 
-    def _fit(self, train: Sequences, tolerance: float = CLOSELY) -> None:
-        parts = zip(*self._rows(train), strict=True)
-        concept, question, correct, in_concept, pair, overall, at_question = map(np.concatenate, parts)
-        self.average.copy_(torch.from_numpy(overall.mean(0)))
-        differs = overall - overall.mean(0)
-        crossed = (in_concept[:, :, None] * differs[:, None]).reshape(len(correct), -1)
-        terms = [
-            Term("bias", 0.0, np.ones((len(correct), 1))),
-            Term("slope", HARDLY, in_concept),
-            Term("overall", HARDLY, differs),
-            Term("question_slope", HARDLY, at_question),
-            Term("cross", 10.0, crossed, adaptive=True),
-            Term("concept.weight", 1.0, None, concept, self.n_concepts, adaptive=True),
-            Term("concept_slope.weight", 3.0, in_concept, concept, self.n_concepts, adaptive=True),
-            Term("free.weight", 1.0, None, pair, self.free.num_embeddings, adaptive=True),
-            Term("question.weight", 1.0, None, question, self.n_questions + 1, adaptive=True),
-        ]
-        effects, strength = fit_logistic(terms, correct, tolerance=tolerance)
+    def _fit(self, train: Sequences, *, in_order: bool) -> None:
+        rows = _Rows.of(self._rows(train))
+        average = rows.overall.mean(0)
+        self.average.copy_(torch.from_numpy(average))
+        terms = self._terms(rows, average)
+        if in_order:
+            times = torch.from_numpy(rows.concept).bincount(minlength=self.n_concepts)
+            self.often = torch.nonzero(times >= OFTEN).flatten().to(self.bias.device)
+            order = self._order(average) if len(self.often) else None
+            effects, strength = fit_logistic(terms, rows.correct, order=order)
+        else:
+            effects, strength = fit_logistic(terms, rows.correct, tolerance=ROUGHLY)
         for name, values in effects.items():
             parameter = self.get_parameter(name)
             parameter.copy_(torch.from_numpy(values).reshape(parameter.shape))
         self.strength.copy_(torch.tensor([strength[name] for name in SHRUNK]))
-        self.answers.fill_(len(correct))
+        self.answers.fill_(len(rows.correct))
+
+    def _terms(self, rows: "_Rows", average: NDArray[np.float64]) -> list[Term]:
+        """What answers are explained by."""
+        differs = rows.overall - average
+        crossed = (rows.in_concept[:, :, None] * differs[:, None]).reshape(len(differs), -1)
+        return [
+            Term("bias", 0.0, np.ones((len(differs), 1))),
+            Term("slope", HARDLY, rows.in_concept),
+            Term("overall", HARDLY, differs),
+            Term("question_slope", HARDLY, rows.at_question),
+            Term("cross", 10.0, crossed, adaptive=True),
+            Term("concept.weight", 1.0, None, rows.concept, self.n_concepts, adaptive=True),
+            Term("concept_slope.weight", 3.0, rows.in_concept, rows.concept, self.n_concepts, adaptive=True),
+            Term("free.weight", 1.0, None, rows.pair, self.free.num_embeddings, adaptive=True),
+            Term("question.weight", 1.0, None, rows.question, self.n_questions + 1, adaptive=True),
+        ]
+
+    def _order(self, average: NDArray[np.float64]) -> Order:
+        """What first answers are to do."""
+        beginners = self.beginners()
+        batch, steps = beginners
+        wanted = torch.zeros_like(batch.mask).scatter_(1, steps, value=True)
+        rows = _Rows.of([self._columns(batch, self.encode(batch), wanted)])
+        number = np.arange(len(rows.correct)).reshape(*steps.shape)
+        before, after = np.broadcast_arrays(number[:, :1], number[:, 1:])
+        right = beginners.right.cpu().numpy()
+        less, more = (np.where(right, *pair).ravel() for pair in ((before, after), (after, before)))
+        return Order(self._terms(rows, average), less, more)
+
+    def _price(self) -> Tensor:
+        """What it costs that they do not."""
+        beginners = self.beginners()
+        history = self.encode(beginners.batch)
+        gain = beginners.gain(self.without_question(history, beginners.target, beginners.steps))
+        return 0.5 * PRICE * (APART - gain).relu().square().mean()
+
+    def beginners(self) -> Beginners:
+        """Those who begin in a concept that there is enough of."""
+        return Beginners.of(self.often)
 
     def _rows(self, train: Sequences) -> Iterator[tuple[NDArray[Any], ...]]:
         """The scored answers, in batches, so that nothing is held of steps and concepts that are not asked for."""
         device, reader = device_of(self), Reader(self)
         for batch in train.batches(PREPARED_AT_ONCE):
             there = batch.to(device)
-            history = reader.read(there)
-            steps = torch.arange(batch.mask.shape[1], device=device).expand(len(batch), -1)
-            question = torch.where(there.question < 0, self.n_questions, there.question)
-            counted = self._counted(history, there.concept[..., None], steps, "concept")[:, :, 0]
-            asked = self._counted(history, question[..., None], steps, "question")[:, :, 0]
-            columns = (
-                there.concept,
-                question,
-                there.correct,
-                counted.log1p().double(),
-                _pair(counted),
-                history.overall[:, :-1].double(),
-                asked.log1p().double(),
-            )
-            yield tuple(column[there.scored].cpu().numpy() for column in columns)
+            yield self._columns(there, reader.read(there), there.scored)
+
+    def _columns(self, batch: Batch, history: CountsHistory, wanted: Tensor) -> tuple[NDArray[Any], ...]:
+        """What `_Rows` have of the wanted answers of a batch."""
+        steps = torch.arange(batch.mask.shape[1], device=batch.mask.device).expand(len(batch), -1)
+        question = torch.where(batch.question < 0, self.n_questions, batch.question)
+        counted = self._counted(history, batch.concept[..., None], steps, "concept")[:, :, 0]
+        asked = self._counted(history, question[..., None], steps, "question")[:, :, 0]
+        columns = (
+            batch.concept,
+            question,
+            batch.correct,
+            counted.log1p().double(),
+            _pair(counted),
+            history.overall[:, :-1].double(),
+            asked.log1p().double(),
+        )
+        return tuple(column[wanted].cpu().numpy() for column in columns)
 
     @torch.no_grad()
     def ease(self) -> Tensor:
@@ -358,7 +362,7 @@ class Counts(Backbone[CountsHistory]):
 
     def _told_by(self, past: CountsHistory, batch: Batch) -> Tensor:
         """What the events of a batch count for [B, T, N], after a past."""
-        answer = _right_and_wrong(torch.where(batch.mask, batch.response, -1))
+        answer = right_and_wrong(torch.where(batch.mask, batch.response, -1))
         if not self.reads_skips:
             return answer
         concept = torch.cat([past.concept, batch.concept], 1)
@@ -370,7 +374,7 @@ class Counts(Backbone[CountsHistory]):
 
     def _told(self, concept: Tensor, question: Tensor, response: Tensor, before: Tensor) -> Tensor:
         """What events [...] count for [..., N], with what was answered in the concept before [..., 2]."""
-        answer = _right_and_wrong(response)
+        answer = right_and_wrong(response)
         if not self.reads_skips:
             return answer
         known = (before.log1p() * self.expected[1:]).sum(-1)
@@ -378,6 +382,14 @@ class Counts(Backbone[CountsHistory]):
         easy = (success * GRAINS).round() / GRAINS
         skipped = (response == SKIPPED).float()
         return torch.cat([answer, torch.stack([skipped * easy, skipped * (1 - easy)], -1)], -1)
+
+    def without_question(self, history: CountsHistory, concept: Tensor, steps: Tensor) -> Tensor:
+        """The logit [B, M, K] of concepts before steps, as far as it does not depend on the question."""
+        counted = self._counted(history, concept, steps, "concept")
+        differs = self._at(history, steps) - self.average
+        of_student = (differs @ self.overall)[:, :, None]
+        in_concept = (counted.log1p() * (differs @ self.cross.T)[:, :, None]).sum(-1)
+        return self._of_concept(concept, counted) + of_student + in_concept
 
     def _of_concept(self, concept: Tensor, counted: Tensor) -> Tensor:
         slopes = self.slope + self.concept_slope(concept)
@@ -436,44 +448,7 @@ class Counts(Backbone[CountsHistory]):
                 self.weight[concept, place] = len(group) / len(in_order)
 
 
-def _without_events(running: Tensor, by_concept: Tensor | None, by_question: Tensor | None) -> CountsHistory:
-    """A history of running sums, with what is in tables, if it has any."""
-    none = torch.zeros_like(running[:, :0], dtype=torch.long)
-    nothing = running.new_zeros(running.shape[0], 1, (running.shape[1] - 2) // (1 + len(HALF_LIVES)))
-    tallies = (Tally(none, nothing, table) for table in (by_concept, by_question))
-    length = torch.zeros_like(running[:, 0], dtype=torch.long)
-    return CountsHistory(none, none, nothing[:, :0], length, _overall(running[:, None]), running, *tallies)
-
-
 def _pair(counted: Tensor) -> Tensor:
     """The number of a pair of right and wrong answers [..., 2], of which there are so many at most."""
     right, wrong = counted[..., :2].long().unbind(-1)
     return right.clamp(max=FREE_RIGHT) * (FREE_WRONG + 1) + wrong.clamp(max=FREE_WRONG)
-
-
-def _right_and_wrong(response: Tensor) -> Tensor:
-    """[...] to [..., 2]: 1 and 0, 0 and 1 or, where there is no response, 0 and 0."""
-    return torch.stack([response == 1, response == 0], -1).float()
-
-
-def _added_up(before: Tensor, told: Tensor, eased: Tensor) -> Tensor:
-    """Sums [B, T, N (1 + half-lives) + 2] after each of T events [B, T, N], on top of those before them [B, 1, ...]."""
-    at = torch.arange(told.shape[1], device=told.device)
-    ago = at[:, None] - at  # [T, T]
-    kept = torch.stack([_remembered(ago, half_life) for half_life in (math.inf, *HALF_LIVES)])
-    new = torch.cat([torch.einsum("hts,bsr->bthr", kept, told).flatten(2), eased.cumsum(1)], -1)
-    faded = torch.stack([_remembered(at + 1, half_life) for half_life in (math.inf, *HALF_LIVES)], 1)
-    return new + before * torch.cat([faded.repeat_interleave(told.shape[2], 1), torch.ones_like(faded[:, :2])], 1)
-
-
-def _remembered(ago: Tensor, half_life: float) -> Tensor:
-    """What an answer still counts after so many more; one that is yet to come counts nothing."""
-    kept = torch.ones_like(ago, dtype=torch.float) if math.isinf(half_life) else 0.5 ** (ago / half_life)
-    return torch.where(ago >= 0, kept, 0.0)
-
-
-def _overall(sums: Tensor) -> Tensor:
-    """Features [..., F] from sums over events: numbers of each kind, forgotten numbers, share right, and ease."""
-    right, wrong = sums[..., :1], sums[..., 1:2]
-    numbers, ease = sums[..., :-2], sums[..., -2:]
-    return torch.cat([numbers.log1p(), (right + 1) / (right + wrong + 2), ease / (1 + sums[..., :2])], -1)

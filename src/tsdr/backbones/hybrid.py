@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from tsdr.backbones.contract import Backbone, only_if, register_backbone, share_of
-from tsdr.backbones.counts import Counts, CountsHistory
+from tsdr.backbones.counting import CountsHistory
+from tsdr.backbones.counts import Counts
 from tsdr.backbones.dropout import Dropout
 from tsdr.backbones.recurrent import States, at_steps, begun, end_of, ended_with, run_on, step_on
 from tsdr.backbones.scored import logits_of_scored
@@ -37,7 +38,8 @@ class Hybrid(Backbone[HybridHistory]):
     `counts`; u, v_c and x_q, shared and of concept and question, are nought at the start. A question that the training
     split has few answers to has no x_q, which would be learned by heart. A target without a question has the mean
     success over the concept's questions, as in `counts`. Of what the network adds, the share is kept that holds for
-    students whom it did not learn from: it would say too much of others.
+    students whom it did not learn from: it would say too much of others. Of what it adds to a concept, so much is left
+    that a student's first answers in it move mastery the right way.
     """
 
     linear = True
@@ -93,6 +95,20 @@ class Hybrid(Backbone[HybridHistory]):
             too_much = (added * ((of_counts + middle * added).sigmoid() - correct)).sum() > 0
             least, most = (least, middle) if too_much else (middle, most)
         self.holds.fill_(most)
+        self._put_in_order()
+
+    def _put_in_order(self) -> None:
+        """Of what is added to a concept keep as much as leaves first answers moving its mastery the right way."""
+        often, beginners = self.base.often, self.base.beginners()
+        if not len(often):
+            return
+        history = self.encode(beginners.batch)
+        base = self.base.without_question(history.base, beginners.target, beginners.steps)
+        added, _ = self._beside(at_steps(history.states, beginners.steps), beginners.target, None)
+        of_base, of_network = beginners.gain(base), beginners.gain(added)
+        share = torch.where(of_base + of_network < 0, of_base.clamp(min=0) / -of_network, 1.0).amin(1)
+        kept, shared = torch.minimum(*share.chunk(2))[:, None], self.shared.weight
+        self.of_concept.weight[often] = kept * (shared + self.of_concept.weight[often]) - shared
 
     def encode(self, batch: Batch) -> HybridHistory:
         """One pass of the counts and of the LSTM over the answers."""

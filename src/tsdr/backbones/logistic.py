@@ -14,6 +14,7 @@ Floats = NDArray[np.float64]
 STRENGTHS = (0.1, 1000.0)  # the weakest and the strongest shrinkage that answers may ask for
 ROUNDS = 4
 ROUGHLY, CLOSELY, EXACTLY = 2e-6, 2e-7, 1e-11  # the slope, a row, at which a search ends
+APART, PRICE = 0.05, 0.2  # how far, as a logit, rows in order are to lie apart, and what it costs where they do not
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,33 @@ class Term:
         return squared.sums(values)
 
 
+@dataclass(frozen=True)
+class Order:
+    """Pairs of rows, none of which is an answer, of which one is to have `less` than the other has, `more`.
+
+    They are rows of `terms`, which are those of the answers with other columns and indices. What a pair lacks to lie
+    apart is squared; the mean over pairs, times half the price, is added to the mean cross-entropy of answers.
+    """
+
+    terms: Sequence[Term]
+    less: NDArray[np.int64]
+    more: NDArray[np.int64]
+
+    def price(self, effects: Sequence[Floats]) -> tuple[float, Floats]:
+        """What effects, by term, cost an answer, and how that changes with each of them."""
+        logit = np.asarray(sum(term.logit(part) for term, part in zip(self.terms, effects, strict=True)))
+        lacking = np.maximum(0.0, logit[self.less] - logit[self.more] + APART)
+        slope = PRICE * lacking / len(lacking)
+        moved = _by_index(self.less, slope, len(logit)) - _by_index(self.more, slope, len(logit))
+        return 0.5 * float(slope @ lacking), np.concatenate([term.sums(moved) for term in self.terms])
+
+
 def fit_logistic(
     terms: Sequence[Term],
     correct: NDArray[np.int64],
     weight: Floats | None = None,
     *,
+    order: Order | None = None,
     tolerance: float = CLOSELY,
 ) -> tuple[dict[str, Floats], dict[str, float]]:
     """The effects that minimise summed cross-entropy and shrinkage, and the strength of each term's shrinkage.
@@ -73,7 +96,7 @@ def fit_logistic(
     Rows count as much as their `weight`, once each unless it is given. Adaptive strengths are those under which the
     effects are as large as they were found to be: 1 / strength is the mean of their squares and of what is not known of
     them (the evidence approximation of a model with random effects). The solution is approached roughly from that of
-    the strengths before, four times, and then to the tolerance.
+    the strengths before, four times, and then to the tolerance: then only does it have its price to break the `order`.
     """
     rows = np.ones(len(correct)) if weight is None else weight
     strength = {term.name: term.ridge for term in terms}
@@ -90,7 +113,7 @@ def fit_logistic(
                 squares = max(float((effects[term.name][known] ** 2).sum()), np.finfo(float).tiny)
                 strength[term.name] = float(np.clip(told.sum() / squares, *STRENGTHS))
     if not adaptive or tolerance < ROUGHLY:
-        effects = _minimised(terms, correct, rows, strength, effects, tolerance)
+        effects = _minimised(terms, correct, rows, strength, effects, tolerance, order)
     return effects, strength
 
 
@@ -111,6 +134,7 @@ def _minimised(
     strength: Mapping[str, float],
     start: Mapping[str, Floats],
     tolerance: float,
+    order: Order | None = None,
 ) -> dict[str, Floats]:
     """By L-BFGS, effects scaled by how sharply the loss bends along each.
 
@@ -125,11 +149,13 @@ def _minimised(
 
     def loss(scaled: Floats) -> tuple[float, Floats]:
         effects = scaled * scale
-        logit = sum(term.logit(part) for term, part in zip(terms, np.split(effects, cuts), strict=True))
+        parts = np.split(effects, cuts)
+        logit = sum(term.logit(part) for term, part in zip(terms, parts, strict=True))
         value = weight @ (np.logaddexp(0, logit) - correct * logit) + 0.5 * ridge @ effects**2
         too_much = weight * (expit(logit) - correct)
         slope = np.concatenate([term.sums(too_much) for term in terms])
-        return value / rows, (slope + ridge * effects) * scale / rows
+        price, moved = (0.0, 0.0) if order is None else order.price(parts)
+        return value / rows + price, ((slope + ridge * effects) / rows + moved) * scale
 
     # Products this thin gain nothing from a second thread of BLAS, and lose much to it where cores are shared.
     with _blas().limit(limits=1, user_api="blas"):
