@@ -17,7 +17,8 @@ from tsdr.report.results.names import log_name, seeds_by_folds
 
 HEADER = (
     "| log | in view | method | propensities | imputation | runs | error of a concept's mean, logged | imputed "
-    "| of that, noise | mean error | true BCE, naive | debiased |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+    "| of that, noise | mean error, logged | imputed | true BCE, naive | debiased |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 )
 
 

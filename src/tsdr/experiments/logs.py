@@ -10,10 +10,9 @@ from tsdr.judging.experiment import PAPER_VIEW, Experiment, View
 from tsdr.log import Log, read_log
 from tsdr.masking import mask_responses
 from tsdr.records.folder import RecordFolder
-from tsdr.records.run import LogName
+from tsdr.records.run import PAPER_SIZES, LogName
 from tsdr.simulator import Population, Recommender, simulate
 
-PAPER_SIZES = (1000, 200, 20)
 USUAL_ANSWERS = Population().answers
 SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 

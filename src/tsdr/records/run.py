@@ -16,6 +16,7 @@ from tsdr.methods import Method, MethodField
 _SELECTED = re.compile(r"(?P<log>.+)-gamma(?P<gamma>\d+(?:\.\d+)?)(?:-(?P<sizes>\d+x\d+x\d+(?:x\d+)?))?")
 # Of simulated students; with a recommender that goes by the history beside, or instead of, their skips.
 _SIMULATED, _RECOMMENDED = "simulated", "recommended"
+PAPER_SIZES = (1000, 200, 20)  # students, questions and concepts of the paper's simulated logs
 # So many epochs are trained where it is their cost that is measured: too few to say how good a model is.
 TIMED_EPOCHS = 3
 # The baselines that are the best possible predictor at the history that models see, without skips and with them.

@@ -18,6 +18,7 @@ from tsdr.records.run import ESTIMATED, LIMIT, Record
 
 TRUE_METRICS = ("true_bce", "true_rmse", "true_auc")
 LOGGED_ERROR, IMPUTED_ERROR = "logged_mean_error", "imputed_mean_error"
+SIGNED_ERRORS = "logged_mean_bias", "imputed_mean_bias"
 CHANGED = ("auc", "log_loss", "true_bce", "true_auc", *ESTIMATED)
 
 
@@ -61,9 +62,10 @@ def show_truth(records: Iterable[Record], console: Console) -> None:
 
 def show_means(records: Iterable[Record], console: Console) -> None:
     """Print how far the mean success of concepts is off, by logged answers and as imputed."""
-    columns = ("logged", "imputed", "of that, noise", "mean error")
+    columns = ("logged", "imputed", "of that, noise", "mean error, logged", "imputed")
     note = (
-        "root mean square over concepts of the error of mean success over all cells; the last: signed, ± se over runs"
+        "root mean square over concepts of the error of mean success over all cells; the last two: signed, ± se over "
+        "runs"
     )
     table = _table(*columns, caption=note)
     for key, runs in grouped(records).items():
@@ -72,13 +74,16 @@ def show_means(records: Iterable[Record], console: Console) -> None:
 
 
 def mean_errors_of(runs: Sequence[Record]) -> list[str]:
-    """How far the mean success of concepts is off: logged, imputed, the noise of targeting, and signed."""
+    """How far the mean success of concepts is off: logged, imputed, the noise of targeting; and both signed."""
     said = [f"{mean(runs, name):.4f}" for name in (LOGGED_ERROR, IMPUTED_ERROR)]
     noise = mean(runs, "imputed_mean_noise")
-    bias = [run.metrics["imputed_mean_bias"] for run in runs]
-    error = standard_error(bias)
-    spread = "" if error is None else f" ± {error:.4f}"
-    return [*said, "-" if math.isnan(noise) else f"{noise:.4f}", f"{statistics.mean(bias):+.4f}{spread}"]
+    signed_errors = (_signed_mean([run.metrics[name] for run in runs]) for name in SIGNED_ERRORS)
+    return [*said, "-" if math.isnan(noise) else f"{noise:.4f}", *signed_errors]
+
+
+def _signed_mean(errors: Sequence[float]) -> str:
+    error = standard_error(errors)
+    return f"{statistics.mean(errors):+.4f}" + ("" if error is None else f" ± {error:.4f}")
 
 
 def show_shares(groups: Groups, what: str, backbone: str | None, method: Method, note: str, console: Console) -> None:

@@ -3,13 +3,14 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from tsdr.methods import Method
 from tsdr.paper import BACKBONES, is_sample, paper_dataset
 from tsdr.records.changes import OWN_AUC
 from tsdr.records.collection import Cell, Setup
-from tsdr.records.run import LogName, Record
+from tsdr.records.run import PAPER_SIZES, LogName, Record
 
 METRIC_NAMES = {
     "auc": "AUC",
@@ -25,10 +26,15 @@ METRIC_NAMES = {
 
 
 def log_name(log: LogName) -> str:
-    """A log in words: what the paper calls it, whether it is a sample of that, how strongly it is selected."""
+    """A log in words: what the paper calls it, whether it is a sample of that, how strongly it is selected.
+
+    >>> log_name(LogName("simulated", 0.8, (1000, 200, 5, 50)))
+    'simulated, gamma 0.8, 5 concepts, 50 answers at most'
+    """
     if log.gamma is not None:
-        parts = zip(log.sizes or (), ("students", "questions", "concepts", "answers at most"), strict=False)
-        size = "".join(f", {number} {what}" for number, what in parts)
+        sizes = zip(log.sizes or (), ("students", "questions", "concepts", "answers at most"), strict=False)
+        other = [of for of, usual in zip_longest(sizes, PAPER_SIZES) if of and of[0] != usual]
+        size = "".join(f", {number} {what}" for number, what in other)
         masked = "complete answers masked at " if log.is_masked else ""
         return f"{log.log}, {masked}gamma {log.gamma:g}{size}"
     paper = paper_dataset(log.log)
