@@ -24,6 +24,7 @@ from tsdr.records.folder import RecordFolder
 from tsdr.records.run import LogName, Record, Run
 from tsdr.report.progress import GridProgress, TrainingProgress, complain, resumable
 from tsdr.report.quality import show_quality
+from tsdr.sampling import sampled
 from tsdr.simulator import Simulation
 from tsdr.training.options import TrainingOptions
 
@@ -74,6 +75,7 @@ def compare(
     learned: Extent | None = None,
     skips: Skips | None = None,
     minimum: int = MINIMUM,
+    students: Extent | None = None,
     training: TrainingOptions | None = None,
     watch_bound: bool = False,
     estimate_risk: bool = False,
@@ -87,15 +89,19 @@ def compare(
     A `window` of a student's answers is in view before each, as `fit` has it, unless it is said; the latest `scored` of
     a student are what is judged by, and the latest `learned` what is learned from: otherwise as many as one window has.
     Offers that were skipped are read, if the log has any and the backbone can; of a simulated log, if they are asked
-    for. Every fold leaves a record in the folder `out`, and one that has a record is not run again. `name` is what
-    records call the log. Beside the methods stand baselines: means, the logistic model `counts` and, for a simulated
-    log, the best possible predictor. With a `console`, training shows how it comes along. Several `workers` are
-    processes that train a fold each at a time, to the same numbers: a script that asks for them keeps what it does
-    under `if __name__ == "__main__"`.
+    for. Of a log of more than a million answers, students who have about a million are drawn by the seed; or so many
+    `students`, or all. Of a simulated one, all are taken. Every fold leaves a record in the folder `out`, and one that
+    has a record is not run again. `name` is what records call the log. Beside the methods stand baselines: means, the
+    logistic model `counts` and, for a simulated log, the best possible predictor. With a `console`, training shows how
+    it comes along. Several `workers` are processes that train a fold each at a time, to the same numbers: a script that
+    asks for them keeps what it does under `if __name__ == "__main__"`.
     """
     how = training or TrainingOptions()
     known = log if isinstance(log, Simulation) else None
-    told = log if isinstance(log, Log) else log.offers() if skips == "read" else log.log
+    if known and students not in (None, "all"):
+        raise InputError("students are drawn from a log without its truth: simulate fewer of them instead")
+    every = log if isinstance(log, Log) else log.offers() if skips == "read" else log.log
+    told = every if known else sampled(every, students, how.seed)
     read = skips_are_read(backbone, told.skipped_offers, skips)
     tested = Experiment.of_log(
         name or ("log" if known is None else str(LogName.simulated(known.options["gamma"]))),
@@ -106,6 +112,7 @@ def compare(
         seed=how.seed,
         view=View(window or usual_window(backbone), scored, learned, read),
         minimum=minimum,
+        drawn_from=len(every.students) if told is not every else None,
     )
     planned = plan_baselines(tested, how)
     for method in parse_all(methods):

@@ -12,6 +12,7 @@ from tsdr.cli.shared import (
     Minimum,
     Separator,
     StatusWords,
+    Students,
     UnzippedLimit,
     console,
     extent,
@@ -219,6 +220,7 @@ def diagnose_command(
         ),
     ] = None,
     minimum: Minimum = MINIMUM,
+    students: Students = None,
     seed: Annotated[int, typer.Option(min=0)] = SEED,
     column: Columns = None,
     concept_separator: ConceptSeparator = None,
@@ -239,7 +241,9 @@ def diagnose_command(
         else read(source, column, concept_separator, separator, unzipped_limit)
     )
     with console.status("Diagnosing") as status:
-        diagnosis = diagnose(log, asked, window=window, minimum=minimum, seed=seed, on_stage=status.update)
+        diagnosis = diagnose(
+            log, asked, window=window, minimum=minimum, students=students, seed=seed, on_stage=status.update
+        )
         numbers = write_diagnosis(diagnosis, source.name.split(".")[0], out)
         if model and asked:
             asked.with_diagnosis(diagnosis.model_dump(mode="json")).bundle.write_diagnosis(model)

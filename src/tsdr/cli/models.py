@@ -18,6 +18,7 @@ from tsdr.cli.shared import (
     Size,
     SkipsRead,
     Stopping,
+    Students,
     UnzippedLimit,
     Window,
     console,
@@ -34,7 +35,17 @@ from tsdr.training.options import TrainingOptions
 PANEL = "Models"
 commands = typer.Typer()
 
-OF_THE_LOG = ("log", "model", "column", "concept_separator", "separator", "unzipped_limit", "plugin")
+OF_THE_LOG = (
+    "log",
+    "model",
+    "column",
+    "concept_separator",
+    "separator",
+    "unzipped_limit",
+    "students",
+    "seed",
+    "plugin",
+)
 METHOD_HELP = "Options are changed behind a name, as in tsdr:smoothness=0:clip=0.5/2."
 MethodName = Annotated[str, typer.Option(help=f"{METHOD_HELP} One of {', '.join(OBJECTIVES)}.")]
 Validation = Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of students to stop by.")]
@@ -156,6 +167,7 @@ def evaluate_command(
     learn: Learned = None,
     skips: SkipsRead = None,
     minimum: Minimum = MINIMUM,
+    students: Students = None,
     seed: Annotated[int, typer.Option(min=0)] = SEED,
     workers: Workers = 1,
     device: DeviceName = "auto",
@@ -172,13 +184,14 @@ def evaluate_command(
     from tsdr.comparison import compare, show_judged
     from tsdr.judging.trained import judge
     from tsdr.models.model import load
+    from tsdr.sampling import sampled
 
     if model:
         of_training = [name for name in _given(context) if name not in OF_THE_LOG]
         if of_training:
             options = ", ".join(f"--{name.replace('_', '-')}" for name in of_training)
             raise InputError(f"--model judges models as they are, and trains none: leave out {options}")
-        told = read(log, column, concept_separator, separator, unzipped_limit)
+        told = sampled(read(log, column, concept_separator, separator, unzipped_limit), students, seed)
         with console.status("Predicting"):
             judged = judge(told, [load(folder) for folder in model])
         show_judged([str(folder) for folder in model], judged, console)
@@ -194,6 +207,7 @@ def evaluate_command(
         learned=learn,
         skips=skips,
         minimum=minimum,
+        students=students,
         training=TrainingOptions(seed=seed, device=device, stop_by=stop_by),
         out=out,
         name=name or log.name.split(".")[0],
@@ -233,6 +247,7 @@ def compare_command(
     learn: Learned = None,
     skips: SkipsRead = None,
     minimum: Minimum = MINIMUM,
+    students: Students = None,
     seed: Annotated[int, typer.Option(min=0, help="Of folds, training and, without a log, the simulator.")] = SEED,
     workers: Workers = 1,
     device: DeviceName = "auto",
@@ -268,6 +283,7 @@ def compare_command(
         learned=learn,
         skips=skips,
         minimum=minimum,
+        students=students,
         training=TrainingOptions(seed=seed, device=device, stop_by=stop_by),
         watch_bound=watch_bound,
         estimate_risk=estimate_risk,

@@ -77,6 +77,14 @@ Learned = Annotated[
         help="How many of a student's latest answers are learned from; as many as one window has, if left out.",
     ),
 ]
+Students = Annotated[
+    Any,
+    typer.Option(
+        parser=extent,
+        metavar="N|all",
+        help="How many students to draw, by the seed; if left out, all, or as many as have a million answers.",
+    ),
+]
 SkipsRead = Annotated[
     Skips | None,
     typer.Option(

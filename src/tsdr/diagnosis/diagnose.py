@@ -47,6 +47,7 @@ from tsdr.log import Log
 from tsdr.methods import NAIVE_OPTIONS
 from tsdr.models.model import Model
 from tsdr.resampling import Array, Estimate, bootstrap
+from tsdr.sampling import sampled
 from tsdr.sequences import Events, Sequences
 from tsdr.training.trainer import fit
 
@@ -83,14 +84,17 @@ def diagnose(
     *,
     window: Extent | None = None,
     minimum: int = MINIMUM,
+    students: Extent | None = None,
     seed: int = SEED,
     on_stage: Stage = lambda stage: None,
 ) -> Diagnosis:
     """Diagnose how a log was selected; risks are those of the model or, without one, of a quickly trained dkt.
 
     The window is the model's, or 50, unless another is given. With a model its vocabulary is used, and answers to
-    concepts that it does not know are left out and counted.
+    concepts that it does not know are left out and counted. Of a log of more than a million answers, students who have
+    about a million are drawn by the seed: or so many `students`, or all.
     """
+    told, log = log, sampled(log, students, seed)
     in_view = window or (model.window if model else WINDOW)
     sequences = Sequences.from_log(
         log,
@@ -131,7 +135,7 @@ def diagnose(
     )
     return Diagnosis(
         verdict=verdict,
-        subject=_subject(log, len(whole), sequences, parts, model),
+        subject=_subject(log, len(whole), sequences, parts, model, len(told.students) if told is not log else None),
         exposure=exposure,
         questions=questions,
         selection=found,
@@ -168,7 +172,9 @@ def _quick_model(parts: _Parts, seed: int, on_stage: Stage) -> AnyBackbone:
     return objective.model
 
 
-def _subject(log: Log, answers: int, sequences: Sequences, parts: _Parts, model: Model | None) -> Subject:
+def _subject(
+    log: Log, answers: int, sequences: Sequences, parts: _Parts, model: Model | None, drawn_from: int | None
+) -> Subject:
     return Subject(
         students=len(sequences.students()),
         held_out_students=len(parts.held_out.students()),
@@ -182,6 +188,7 @@ def _subject(log: Log, answers: int, sequences: Sequences, parts: _Parts, model:
         skipped_offers=log.skipped_offers,
         model=model.bundle.backbone if model else "dkt",
         own_model=model is not None,
+        drawn_from=drawn_from,
     )
 
 

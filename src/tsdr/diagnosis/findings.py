@@ -32,7 +32,8 @@ class _Part(BaseModel):
 class Subject(_Part):
     """What was diagnosed: a log with so many answers to known concepts, of which some are in view.
 
-    How many are is None in a diagnosis from before that was kept, whose answers are those in view.
+    How many are is None in a diagnosis from before that was kept, whose answers are those in view. If the students were
+    drawn by chance, the log had so many that they are `drawn_from`.
     """
 
     students: int
@@ -47,6 +48,7 @@ class Subject(_Part):
     skipped_offers: int
     model: str
     own_model: bool
+    drawn_from: int | None = None
 
 
 class ConceptExposure(_Part):

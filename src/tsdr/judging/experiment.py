@@ -46,7 +46,8 @@ PAPER_VIEW = View()
 class Experiment:
     """A log, its folds and, where it is known, its truth: what methods are compared on; with how it was simulated.
 
-    Models learn from the `lessons` of a fold's training students, and are judged by `sequences` of the others.
+    Models learn from the `lessons` of a fold's training students, and are judged by `sequences` of the others. If its
+    students were drawn by chance, the log had so many that they are `drawn_from`.
     """
 
     dataset: str
@@ -56,6 +57,7 @@ class Experiment:
     records: RecordFolder
     truth: KnownSuccess | None = None
     simulation: Simulation | None = None
+    drawn_from: int | None = None
     _estimators: dict[int, RiskEstimator] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
@@ -71,6 +73,7 @@ class Experiment:
         seed: int = SEED,
         view: View = PAPER_VIEW,
         minimum: int = MINIMUM,
+        drawn_from: int | None = None,
     ) -> "Experiment":
         """Cut a log into sequences and deal its students into folds."""
         lessons, sequences = (
@@ -79,7 +82,7 @@ class Experiment:
         )
         assigned = Folds.by_student(sequences.student, folds, seed=seed)
         known = simulation.truth if simulation else truth
-        return cls(dataset, lessons, sequences, assigned, records, known, simulation)
+        return cls(dataset, lessons, sequences, assigned, records, known, simulation, drawn_from)
 
     @property
     def has_limit(self) -> bool:
@@ -100,6 +103,7 @@ class Experiment:
             **{name: extent for name, extent in counted.items() if extent != as_many},
             **({"skips": "read"} if self.sequences.skips else {}),
             "minimum": self.sequences.minimum,
+            **({"drawn_from": self.drawn_from} if self.drawn_from else {}),
             "folds": len(self.folds),
             "data": self.sequences.digest(),
         }
