@@ -15,4 +15,4 @@ WIDEST_WINDOW = 100_000
 MOST_CONCEPTS = 50_000  # to learn: models have tables of them, and a diagnosis goes over all of them at every step
 FOLDS, VALIDATION = 5, 0.1  # the latter of the students that are not tested
 SEED = 42
-UNZIPPED_LIMIT = 2.0  # GB that a gzipped file may expand to
+UNZIPPED_LIMIT = 2.0  # GB that a gzipped file, or one of Parquet, may expand to

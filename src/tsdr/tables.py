@@ -13,6 +13,7 @@ import polars as pl
 from tsdr.defaults import UNZIPPED_LIMIT
 from tsdr.errors import InputError
 from tsdr.files import replacing
+from tsdr.parquet import Expanded
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -104,18 +105,34 @@ class _Parquet(Table):
     kind = "Parquet"
     advice = "it is damaged or of another format; export it again, or give it the ending of what it is"
 
+    def __init__(self, path: Path, unzipped: IO[bytes] | None, limit: float) -> None:
+        self.limit = limit
+        super().__init__(path, unzipped)
+
     def _header(self) -> list[str]:
         return list(pl.read_parquet_schema(self.content))
 
     def _read(self, columns: list[str]) -> pl.DataFrame:
+        self._check(self._expanded().whole)
         return pl.read_parquet(self.content, columns=columns)
 
     def _parts(self, columns: list[str]) -> Iterator[pl.DataFrame]:
+        self._check(self._expanded().largest)
         yield from pl.scan_parquet(self.content).select(columns).collect_batches(chunk_size=ROWS_AT_ONCE)
 
     def rows(self) -> int:
         """As the file says."""
         return pl.scan_parquet(self.content).select(pl.len()).collect().item()
+
+    def _expanded(self) -> Expanded:
+        try:
+            return Expanded.of(self.content)
+        except ValueError as error:
+            raise self._unreadable(error) from error
+
+    def _check(self, size: int) -> None:
+        if size > self.limit * 1e9:
+            raise _too_large(self.path, self.limit)
 
 
 class _Text(Table):
@@ -173,7 +190,8 @@ class _Text(Table):
 def open_table(path: Path, separator: str | None = None, unzipped_limit: float = UNZIPPED_LIMIT) -> Table:
     """Open a table by its ending; text in columns of any ending if `separator` is given.
 
-    A gzipped one is unzipped into a temporary file first, of so many GB at most.
+    A gzipped one is unzipped into a temporary file first, of so many GB at most; so many may what is read of Parquet
+    at once expand to, by its own account.
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name the log file in it")
@@ -197,7 +215,7 @@ def open_table(path: Path, separator: str | None = None, unzipped_limit: float =
         )
     unzipped = _unzip(path, unzipped_limit) if magic == _GZIP_MAGIC else None
     if separator is None and ending not in _SEPARATORS:
-        return _Parquet(path, unzipped)
+        return _Parquet(path, unzipped, unzipped_limit)
     return _Text(path, unzipped, separator or _SEPARATORS[ending])
 
 
@@ -207,10 +225,7 @@ def _unzip(path: Path, limit: float) -> IO[bytes]:
     with gzip.open(path) as file:
         while chunk := _next_chunk(path, file):
             if unzipped.tell() + len(chunk) > limit * 1e9:
-                raise InputError(
-                    f"{path}: has {path.stat().st_size:,} bytes and expands to more than {limit:g} GB; if it is meant "
-                    "to, allow for more with --unzipped-limit (in Python: unzipped_limit)"
-                )
+                raise _too_large(path, limit)
             try:
                 unzipped.write(chunk)
                 unzipped.flush()
@@ -222,6 +237,13 @@ def _unzip(path: Path, limit: float) -> IO[bytes]:
     if not unzipped.tell():
         raise InputError(f"{path}: is empty once unzipped; export it again")
     return unzipped
+
+
+def _too_large(path: Path, limit: float) -> InputError:
+    return InputError(
+        f"{path}: has {path.stat().st_size:,} bytes and expands to more than {limit:g} GB; if it is meant to, allow "
+        "for more with --unzipped-limit (in Python: unzipped_limit)"
+    )
 
 
 def _next_chunk(path: Path, file: gzip.GzipFile) -> bytes:

@@ -108,7 +108,9 @@ Separator = Annotated[
     typer.Option(help="What separates the columns of a text file, if not a comma (.csv) or a tab."),
 ]
 
-UnzippedLimit = Annotated[float, typer.Option(min=0, metavar="GB", help="What a gzipped log may expand to.")]
+UnzippedLimit = Annotated[
+    float, typer.Option(min=0, metavar="GB", help="What a gzipped log, or one of Parquet, may expand to.")
+]
 
 
 StatusWords = Annotated[
