@@ -42,7 +42,9 @@ def table(records: Sequence[Record]) -> str:
         if shown and (record.backbone == COUNTS or record.stop_by in (None, "loss")):
             rows[record.dataset, record.backbone, record.method][record.options["window"]].append(by_answers(record))
     longer = {row: views for row, views in rows.items() if set(views) - {WINDOW}}
-    return HEADER + "".join(_row(row, longer[row]) for row in sorted(longer, key=_place))
+    return HEADER + "".join(
+        _row(row, views) for row in sorted(longer, key=_place) for views in _comparable(longer[row])
+    )
 
 
 def _place(row: Row) -> tuple[object, ...]:
@@ -50,10 +52,22 @@ def _place(row: Row) -> tuple[object, ...]:
     return not LogName.parse(log).is_simulated, log, MODELS.index(backbone), METHODS.index(method)
 
 
-def _row(row: Row, views: dict[Extent, list[Record]]) -> str:
-    log, backbone, method = row
+def _comparable(views: dict[Extent, list[Record]]) -> list[dict[Extent, list[Record]]]:
+    """All windows on the folds that they have in common and, where some have more in common, those apart."""
     windows = [window for window in WINDOWS if window in views]
-    common = dict(zip(windows, on_common_folds([views[window] for window in windows]), strict=True))
+    shown = _on_common_folds({window: views[window] for window in windows})
+    fewest = min(len(runs) for runs in shown.values())
+    more = _on_common_folds({window: views[window] for window in windows if len(views[window]) > fewest})
+    return [found for found in (shown, more if len(more) > 1 else {}) if any(found.values())]
+
+
+def _on_common_folds(views: dict[Extent, list[Record]]) -> dict[Extent, list[Record]]:
+    return dict(zip(views, on_common_folds(list(views.values())), strict=True)) if views else {}
+
+
+def _row(row: Row, common: dict[Extent, list[Record]]) -> str:
+    log, backbone, method = row
+    windows = list(common)
     first, last = common[windows[0]], common[windows[-1]]
     metric, measure = ("true_bce", "true BCE") if first and first[0].has_truth else ("auc", "AUC")
     found = change(first, last, metric) if windows[0] == WINDOW else None
