@@ -133,8 +133,10 @@ def test_rows_are_counted_under_the_first_rule_that_is_true_of_them() -> None:
 
 def test_a_reader_that_loses_a_row_is_found_out() -> None:
     frame = pl.DataFrame({"student": ["a"], "question": ["q"], "concept": ["c"], "correct": [1], "time": [0]})
+    account = Account("x", read=2)
+    ordered = finish(frame, account, Preparation(minimum=1))
     with pytest.raises(AssertionError, match="2 rows should be left, and 1 are"):
-        finish(frame, Account("x", read=2), Preparation(minimum=1))
+        account.close(ordered.lazy())
 
 
 def test_equal_times_keep_the_order_of_the_file_and_students_that_of_their_names() -> None:

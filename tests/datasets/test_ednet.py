@@ -1,9 +1,11 @@
+import random
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tsdr import InputError
-from tsdr.datasets import load, prepare
+from tsdr.datasets import ednet, load, prepare
 
 QUESTIONS = (
     "question_id,bundle_id,explanation_id,correct_answer,part,tags,deployed_at\n"
@@ -45,6 +47,25 @@ def test_answers_are_judged_bundles_kept_together_and_every_row_is_counted(tmp_p
         ("u1", "q1", "2~~5", None, 600, True),
         ("u3", "q2", "9", 1, 50, False),
     ]
+
+
+def test_all_students_are_prepared_some_files_at_a_time_to_the_same_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = folder(tmp_path)
+    drawn = random.Random(1)
+    for student in range(1, 51):
+        times = [drawn.randrange(400) for _ in range(drawn.randrange(1, 30))]
+        answer = "ab" if student < 20 else "abc "  # the first ones leave nothing unanswered
+        rows = [f"{time},{time % 7},q{drawn.randrange(1, 4)},{drawn.choice(answer).strip()},1" for time in times]
+        (raw / drawn.choice(["KT1", "more"]) / f"u{student}.csv").write_text(HEADER + "\n".join(rows) + "\n")
+    whole = load("ednet", raw, sample="all"), prepare("ednet", raw, tmp_path / "whole.parquet", sample="all")
+    monkeypatch.setattr(ednet, "FILES_AT_ONCE", 4)
+    parts = load("ednet", raw, sample="all"), prepare("ednet", raw, tmp_path / "parts.parquet", sample="all")
+    assert parts == whole
+    assert len(whole[0]) == whole[1].counts.interactions + whole[1].skipped > 100
+    assert 0 < whole[1].skipped < whole[1].read
+    assert pl.read_parquet(tmp_path / "parts.parquet").equals(pl.read_parquet(tmp_path / "whole.parquet"))
 
 
 def test_a_blank_keeps_its_place_in_the_bundle(tmp_path: Path) -> None:

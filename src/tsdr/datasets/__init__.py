@@ -1,6 +1,7 @@
 """From the files of a data set, as they are downloaded, to a log, with an account of every row."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -37,8 +38,8 @@ def load(
     than `minimum` answers are left out. `unanswered` says what becomes of offers that were shown and not answered: a
     skipped offer, a wrong answer, or nothing, as in the paper.
     """
-    frame, _ = _interactions(name, raw, sample, seed, minimum, unanswered, lambda stage: None)
-    return Log(_named(frame.lazy()).collect(), source=name)
+    with _interactions(name, raw, sample, seed, minimum, unanswered, lambda stage: None) as (frame, _):
+        return Log(frame.collect(), source=name)
 
 
 def prepare(
@@ -57,22 +58,24 @@ def prepare(
     if out.suffix not in (".parquet", ".pq"):
         raise InputError(f"{out}: a log is written as Parquet; name a file that ends in .parquet")
     on_stage(f"Reading {name}")
-    frame, account = _interactions(name, raw, sample, seed, minimum, unanswered, on_stage)
-    if not account.read:
-        raise InputError(f"{raw}: the files of {name} have no rows; there is nothing to prepare")
-    if not frame.height:
-        raise InputError(f"{raw}: no row of {name} is left; dropped: {_reasons(account)}")
-    on_stage(f"Writing {frame.height:,} rows")
-    try:
-        with replacing(out) as temporary:
-            _named(frame.lazy()).sink_parquet(temporary, maintain_order=True)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(
-            f"{out}: the log cannot be written ({in_a_sentence(error)}); nothing was left there"
-        ) from error
+    with _interactions(name, raw, sample, seed, minimum, unanswered, on_stage) as (frame, account):
+        if not account.read:
+            raise InputError(f"{raw}: the files of {name} have no rows; there is nothing to prepare")
+        left = account.counts.interactions + account.skipped
+        if not left:
+            raise InputError(f"{raw}: no row of {name} is left; dropped: {_reasons(account)}")
+        on_stage(f"Writing {left:,} rows")
+        try:
+            with replacing(out) as temporary:
+                frame.sink_parquet(temporary, maintain_order=True)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InputError(
+                f"{out}: the log cannot be written ({in_a_sentence(error)}); nothing was left there"
+            ) from error
     return account
 
 
+@contextmanager
 def _interactions(
     name: str,
     raw: str | Path,
@@ -81,7 +84,8 @@ def _interactions(
     minimum: int,
     unanswered: Unanswered,
     on_stage: Callable[[str], None],
-) -> tuple[pl.DataFrame, Account]:
+) -> Iterator[tuple[pl.LazyFrame, Account]]:
+    """The interactions as a log has them, and their account; they may lie in files that are there meanwhile."""
     if name not in SOURCES:
         raise InputError(f"there is no data set {name!r}; choose from {', '.join(SOURCES)}")
     if (isinstance(sample, str) and sample not in ("paper", "all")) or unanswered not in get_args(Unanswered):
@@ -93,12 +97,20 @@ def _interactions(
     options = Preparation(drawn, seed, minimum, unanswered)
     account = Account(name, source.paper)
     with RawFolder(name, Path(raw), on_stage) as folder:
-        return finish(source.read(folder, options, account), account, options), account
+        if source.parts is None or drawn is not None:
+            frame = _finished(source.read(folder, options, account), account, options)
+        else:
+            parts = (_finished(part, account, options) for part in source.parts(folder, options, account))
+            frame = folder.laid_down(parts)
+            if "skipped" in frame.collect_schema():
+                frame = frame.with_columns(pl.col("skipped").fill_null(False))
+        account.close(frame)
+        yield frame, account
 
 
-def _named(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Ids as text, as a log has them."""
-    return frame.with_columns(pl.col("student", "question", "concept").cast(pl.String))
+def _finished(rows: pl.DataFrame, account: Account, options: Preparation) -> pl.LazyFrame:
+    """Interactions in the order of a log, ids as text."""
+    return finish(rows, account, options).lazy().with_columns(pl.col("student", "question", "concept").cast(pl.String))
 
 
 def _reasons(account: Account) -> str:

@@ -15,11 +15,11 @@ class Counts:
     interactions: int
 
     @classmethod
-    def of(cls, frame: pl.DataFrame) -> "Counts":
+    def of(cls, frame: pl.LazyFrame) -> "Counts":
         """The counts of a table of interactions; skipped offers are none."""
         answered = frame.filter(pl.col("correct").is_not_null())
-        students, questions, concepts = (answered[name].n_unique() for name in ("student", "question", "concept"))
-        return cls(students, questions, concepts, answered.height)
+        names = pl.col("student", "question", "concept").n_unique()
+        return cls(*answered.select(names, pl.len()).collect(engine="streaming").row(0))
 
 
 @dataclass
@@ -45,12 +45,13 @@ class Account:
         if rows:
             self.notes[what] = self.notes.get(what, 0) + rows
 
-    def close(self, frame: pl.DataFrame) -> None:
+    def close(self, frame: pl.LazyFrame) -> None:
         """Count what is left; every row that was read is either there or dropped for a reason."""
         self.counts = Counts.of(frame)
-        self.skipped = frame.height - self.counts.interactions
+        right, left = frame.select(pl.col("correct").cast(pl.Int64).sum(), pl.len()).collect(engine="streaming").row(0)
+        self.skipped = left - self.counts.interactions
         if self.counts.interactions:
-            self.share_right = float(frame["correct"].cast(pl.Float64).mean() or 0.0)  # type: ignore[arg-type]
+            self.share_right = right / self.counts.interactions
         kept = self.read - sum(self.dropped.values())
-        if kept != frame.height:
-            raise AssertionError(f"{self.dataset}: {kept:,} rows should be left, and {frame.height:,} are")
+        if kept != left:
+            raise AssertionError(f"{self.dataset}: {kept:,} rows should be left, and {left:,} are")

@@ -34,6 +34,17 @@ CORRECT = (pl.col("said") == pl.col("right")).cast(pl.Int8)
 
 def read(raw: RawFolder, options: Preparation, account: Account) -> pl.DataFrame:
     """Every file, or, for a sample of students, files in random order until there are enough students."""
+    return _interactions(pl.concat(_parts(raw, options, account)), account, options)
+
+
+def parts(raw: RawFolder, options: Preparation, account: Account) -> Iterator[pl.DataFrame]:
+    """The same of some files of students after the other; a table is one part."""
+    for rows in _parts(raw, options, account):
+        yield _interactions(rows, account, options)
+
+
+def _parts(raw: RawFolder, options: Preparation, account: Account) -> Iterator[pl.DataFrame]:
+    """The rows with what they are judged by."""
     questions = _questions(raw)
     files = raw.find("*.csv")
     students = [path for path in files if path.stem[:1] == "u" and path.stem[1:].isdigit()]
@@ -44,12 +55,16 @@ def read(raw: RawFolder, options: Preparation, account: Account) -> pl.DataFrame
         )
     if tables:
         answers = raw.table(tables, ["user_id", *ANSWER]).rename({"user_id": "student"})
-        rows = _judged(raw.collect(_small(answers)), questions)
+        yield _judged(raw.collect(_small(answers)), questions)
     elif students:
-        rows = pl.concat(_of_students(raw, students, questions, options, account))
+        yield from _of_students(raw, students, questions, options, account)
     else:
         raise InputError(f"{raw.folder}: has neither files u1.csv, u2.csv, ... nor a table with a user_id column")
-    account.read = rows.height
+
+
+def _interactions(rows: pl.DataFrame, account: Account, options: Preparation) -> pl.DataFrame:
+    """Rows as interactions, every row that is dropped accounted for."""
+    account.read += rows.height
     rows = without(
         rows,
         account,
@@ -155,6 +170,7 @@ SOURCES = [
         terms="CC BY-NC 4.0",
         files="u1.csv, u2.csv, ... (KT1) or one table with user_id; questions.csv (Contents)",
         read=read,
+        parts=parts,
         paper=Counts(5_000, 12_002, 1_769, 789_812),
         sample=5_000,
     )

@@ -161,7 +161,6 @@ def finish(frame: pl.DataFrame, account: Account, options: Preparation) -> pl.Da
     for name in ordered.columns:
         if name.startswith(NOTE):
             account.note(name.removeprefix(NOTE), int(ordered[name].sum()))
-    account.close(ordered)
     columns = ["student", "question", "concept", "correct", "time"]
     return ordered.select([*columns, "skipped"] if "skipped" in ordered.columns else columns)
 

@@ -2,7 +2,7 @@
 
 import codecs
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -128,6 +128,20 @@ class RawFolder:
             ).select(wanted)
             for texts in alike
         )
+
+    def laid_down(self, parts: Iterable[pl.LazyFrame]) -> pl.LazyFrame:
+        """Parts of a table, one after the other, on disk until the folder is closed; not all may have all columns."""
+        paths = []
+        for number, part in enumerate(parts):
+            paths.append(Path(self._scratch.name) / f"{number}.parquet")
+            try:
+                part.sink_parquet(paths[-1], maintain_order=True)
+            except (pl.exceptions.PolarsError, OSError) as error:
+                raise InputError(
+                    f"{paths[-1]}: what was read of {self.dataset} cannot be laid down ({in_a_sentence(error)}); make "
+                    "room there, or name a folder that has it by TMPDIR"
+                ) from error
+        return pl.concat([pl.scan_parquet(path) for path in paths], how="diagonal")
 
     def collect(self, frame: pl.LazyFrame) -> pl.DataFrame:
         """Read what was asked for, or refuse the file with the reason."""
