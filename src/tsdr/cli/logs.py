@@ -18,6 +18,7 @@ from tsdr.cli.shared import (
     extent,
     mapping_of,
     read,
+    refuse_shards,
     statuses_of,
 )
 from tsdr.datasets import Sample, Unanswered
@@ -234,6 +235,7 @@ def diagnose_command(
     from tsdr.report.terminal import show_verdict
     from tsdr.simulator import read_simulation
 
+    refuse_shards(source)
     asked = load(model) if model else None
     log = (
         read_simulation(source).offers()

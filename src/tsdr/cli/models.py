@@ -25,6 +25,7 @@ from tsdr.cli.shared import (
     listed,
     read,
     read_log_or_shards,
+    refuse_shards,
 )
 from tsdr.defaults import BACKBONE, COMPARED, FOLDS, METHOD, MINIMUM, SEED, UNZIPPED_LIMIT, VALIDATION
 from tsdr.errors import InputError
@@ -266,6 +267,7 @@ def compare_command(
     if source is None:
         log = simulate(gamma, seed=seed)
     elif source.is_dir():
+        refuse_shards(source)
         log, name = read_simulation(source), name or source.name
     else:
         log, name = (

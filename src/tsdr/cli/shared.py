@@ -171,10 +171,8 @@ def read(
 ) -> "Log":
     """The log, read by the options that say what its columns are."""
     from tsdr.log import read_log
-    from tsdr.shards.folder import is_shards
 
-    if is_shards(path):
-        raise InputError(f"{path}: is a folder of shards, from which `tsdr fit` trains; name the log itself here")
+    refuse_shards(path)
     return read_log(
         path,
         mapping_of(columns),
@@ -182,6 +180,14 @@ def read(
         separator=separator,
         unzipped_limit=unzipped_limit,
     )
+
+
+def refuse_shards(path: Path) -> None:
+    """Say of a folder of shards what it is for."""
+    from tsdr.shards.folder import is_shards
+
+    if is_shards(path):
+        raise InputError(f"{path}: is a folder of shards, from which `tsdr fit` trains; name the log itself here")
 
 
 def read_log_or_shards(
