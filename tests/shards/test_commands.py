@@ -19,10 +19,7 @@ def shards(tmp_path: Path) -> Path:
     for name, part in (("one", theirs[::2]), ("two", theirs[1::2])):
         part.with_columns(skills=pl.col("skills") + ";a").write_csv(tmp_path / f"{name}.csv")
     files = [str(tmp_path / "one.csv"), str(tmp_path / "two.csv")]
-    told = CliRunner().invoke(
-        app,
-        ["shard", str(tmp_path / "one.csv"), str(tmp_path / "two.csv"), "--out", str(tmp_path / "shards"), *COLUMNS],
-    )
+    told = CliRunner().invoke(app, ["shard", *files, "--out", str(tmp_path / "shards"), *COLUMNS])
     assert told.exit_code == 0, told.output
     assert f"{len(log):,} answers and 0 skipped offers of 60 students, on 4 concepts" in " ".join(told.output.split())
     return tmp_path / "shards"

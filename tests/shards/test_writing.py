@@ -185,3 +185,12 @@ def test_what_is_no_folder_of_shards_is_refused(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(InputError, match="is no folder of shards"):
             read_shards(folder)
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_one(log: Log, tmp_path: Path) -> None:
+    log.write(tmp_path / "log.parquet")
+    left = tmp_path / ".shards.99999999.part"
+    left.mkdir()
+    (left / "0.0.piece").write_text("half")
+    write_shards(tmp_path / "log.parquet", tmp_path / "shards")
+    assert {path.name for path in tmp_path.iterdir()} == {"log.parquet", "shards"}
