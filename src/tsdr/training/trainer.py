@@ -16,6 +16,7 @@ from tsdr.training.epoch import Epoch
 from tsdr.training.learner import Learner
 from tsdr.training.memory import keep_freed_memory
 from tsdr.training.options import TrainingOptions
+from tsdr.training.pace import Pace
 from tsdr.training.stopping import EarlyStopping
 
 
@@ -41,6 +42,8 @@ def fit(
     generator = torch.Generator().manual_seed(options.seed)
     stopping = EarlyStopping(options.patience)
     epochs: list[Epoch] = []
+    most = 1 if learner.one_epoch else options.max_epochs
+    pace = Pace(train.scored_answers, min(options.patience, most), most)
     run = _fingerprint(learner, train, validation, options)
     if resume and checkpoint is not None and checkpoint.exists():
         epochs = _go_on(checkpoint, run, learner, stopping, generator)
@@ -48,14 +51,13 @@ def fit(
         shuffle = torch.Generator().manual_seed(options.seed)
         for first in learner.warm_up():
             first.begin_epoch()
-            _train_for_an_epoch(first, train, options, shuffle)
-    most = 1 if learner.one_epoch else options.max_epochs
+            _train_for_an_epoch(first, train, options, shuffle, pace)
     while not stopping.over and len(epochs) < most:
         begin = time.perf_counter()
         learner.begin_epoch()
         if not epochs:
             stopping.start(learner.validate(validation), learner.model)
-        loss = _train_for_an_epoch(learner, train, options, generator)
+        loss = _train_for_an_epoch(learner, train, options, generator, pace)
         score = learner.validate(validation)
         stopping.update(score, learner.model)
         seconds = time.perf_counter() - begin
@@ -78,13 +80,16 @@ def fit(
 
 
 def _train_for_an_epoch(
-    learner: Learner, train: Lessons, options: TrainingOptions, generator: torch.Generator
+    learner: Learner, train: Lessons, options: TrainingOptions, generator: torch.Generator, pace: Pace
 ) -> float:
     """One pass over the training students, in batches; gives the mean of their losses."""
     device = device_of(learner.model)
     learner.model.train()
     learner.team.draw_apart(generator)
-    losses = [learner.step(batch.to(device)) for batch in train.batches(options.batch_size, generator)]
+    losses = []
+    for batch in train.batches(options.batch_size, generator):
+        losses.append(learner.step(batch.to(device)))
+        pace.go_on(int(batch.scored.sum()))
     total = learner.team.sum(torch.tensor(sum(losses), dtype=torch.double))
     return float(total) / len(losses)
 
