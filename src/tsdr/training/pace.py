@@ -23,10 +23,11 @@ class Pace:
             return
         self._told = True
         epoch = passed * self._answers / self._learned / 60
-        if epoch * self._least * 60 > LONG:
+        least, most = epoch * self._least, epoch * self._most
+        if least * 60 > LONG:
             warnings.warn(
                 f"an epoch takes about {epoch:,.1f} minutes, by the first {self._learned:,} of {self._answers:,} "
-                f"answers, so training takes {epoch * self._least:,.0f} minutes or more, up to {epoch * self._most:,.0f}; it is "
-                "faster with fewer concepts or students, fewer answers in view, or --backbone counts",
+                f"answers, so training takes {least:,.0f} minutes or more, up to {most:,.0f}; it is faster with fewer "
+                "concepts or students, fewer answers in view, or --backbone counts",
                 stacklevel=4,
             )
