@@ -11,12 +11,14 @@ from tsdr.judging.risk import true_risk
 from tsdr.methods import NAIVE_OPTIONS, options_of
 from tsdr.training.trainer import fit
 
-MARGIN = 0.005  # by two of these logs tsdr was 0.012 and 0.023 behind, when three students could target the imputation
+# By two of these logs tsdr was 0.012 and 0.023 behind, when three students could target the imputation. As few of them
+# stop the training: by which epoch they do so alone, naive and tsdr differ by up to 0.005.
+MARGIN = 0.008
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
-def test_tsdr_is_not_behind_naive_on_a_small_log(seed: int) -> None:
-    simulation = tsdr.simulate(gamma=0.8, students=60, questions=40, concepts=6, seed=seed)
+@pytest.mark.parametrize(("students", "seed"), [*((60, seed) for seed in range(1, 6)), (120, 1), (120, 2)])
+def test_tsdr_is_not_behind_naive_on_a_small_log(students: int, seed: int) -> None:
+    simulation = tsdr.simulate(gamma=0.8, students=students, questions=40, concepts=6, seed=seed)
     sequences = Sequences.from_log(simulation.log)
     split = Folds.by_student(sequences.student, 2, seed=1)[0]
     train, validation, test = (sequences.select(part) for part in (split.train, split.validation, split.test))

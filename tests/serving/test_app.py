@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 import schemathesis
+import sqlalchemy
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, settings
@@ -611,6 +613,27 @@ def test_a_store_that_is_gone_is_told_by_every_route_and_by_health(store: Store,
         assert "students.db of the store is gone" in is_problem(response, 503)
         assert int(response.headers["retry-after"]) > 0
     (tmp_path / "elsewhere.db").rename(tmp_path / "students.db")
+    assert client.post("/students/ada/answers", json=answer(2)).json()["answers"] == 2
+    assert client.get("/health").status_code == 200
+
+
+def test_a_store_that_can_be_read_only_is_told_by_health_and_is_read(tmp_path: Path) -> None:
+    Store(url := f"sqlite:///{tmp_path / 'students.db'}").close()
+    store = Store.served(url)
+
+    def refuse(connection: sqlite3.Connection, record: object) -> None:
+        connection.execute("PRAGMA query_only = ON")
+
+    engine = store._database._engine
+    client = TestClient(create_app(MODEL, store))
+    client.post("/students/ada/answers", json=answer(1))
+    store.close()
+    sqlalchemy.event.listen(engine, "connect", refuse)
+    for response in (client.get("/health"), client.post("/students/ada/answers", json=answer(2))):
+        assert "the store can be read only" in is_problem(response, 503)
+    assert client.get("/students/ada/mastery").json()["answers"] == 1
+    sqlalchemy.event.remove(engine, "connect", refuse)
+    store.close()
     assert client.post("/students/ada/answers", json=answer(2)).json()["answers"] == 2
     assert client.get("/health").status_code == 200
 

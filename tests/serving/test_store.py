@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -470,6 +471,43 @@ def test_a_server_that_is_frozen_is_given_up_and_taken_up_again(postgres: str) -
     store.check()
     assert added(store, "ada", answers(2))[1] == 2
     store.delete("ada")
+    store.close()
+
+
+@contextmanager
+def read_only(url: str, store: Store) -> Iterator[None]:
+    """The database of a store refuses whatever would change it, as by its own settings or on such a disk."""
+    if url.startswith("postgresql"):
+        with psycopg.connect(url, autocommit=True) as other:
+            other.execute("ALTER ROLE CURRENT_USER SET default_transaction_read_only = on")
+            store.close()  # it is new connections that the setting is for
+            try:
+                yield
+            finally:
+                other.execute("ALTER ROLE CURRENT_USER RESET default_transaction_read_only")
+    else:
+        engine = store._database._engine
+        store.close()
+
+        def refuse(connection: sqlite3.Connection, record: object) -> None:
+            connection.execute("PRAGMA query_only = ON")
+
+        sqlalchemy.event.listen(engine, "connect", refuse)
+        yield
+        sqlalchemy.event.remove(engine, "connect", refuse)
+    store.close()
+
+
+def test_a_store_that_can_be_read_only_says_so_and_is_read(url: str) -> None:
+    store = Store(url)
+    store.add("ada", answers(1))
+    with read_only(url, store):
+        for use in (store.check, lambda: store.add("ada", answers(2)), store.check):
+            with pytest.raises(StoreError, match="can be read only"):
+                use()
+        assert found(store, "ada") == answers(1)
+    store.check()
+    assert added(store, "ada", answers(2)) == (1, 2)
     store.close()
 
 
