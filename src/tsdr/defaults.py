@@ -4,6 +4,7 @@ from typing import Literal
 
 Extent = int | Literal["all"]  # how much of a history: the latest so many answers, or all of them
 Skips = Literal["read", "ignore"]  # what is done about offers that were shown and not answered
+Fitting = Literal["process", "ray"]  # where one model is trained: here, or by workers of a Ray cluster together
 
 BACKBONE = "hybrid"
 METHOD = "tsdr"

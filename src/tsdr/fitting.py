@@ -1,6 +1,7 @@
 """From a log to a trained model."""
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,11 @@ from typing import Any
 import torch
 
 from tsdr.backbones.contract import backbone_class, skips_are_read, usual_window
+from tsdr.cluster import RayTeam
 from tsdr.debias.building import new_objective
-from tsdr.defaults import BACKBONE, METHOD, MINIMUM, VALIDATION, Extent, Skips
+from tsdr.defaults import BACKBONE, METHOD, MINIMUM, VALIDATION, Extent, Fitting, Skips
 from tsdr.devices import on_threads
+from tsdr.errors import InputError
 from tsdr.folds import Split
 from tsdr.lessons import Lessons
 from tsdr.log import Log
@@ -40,6 +43,9 @@ def fit(
     checkpoint: Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+    engine: Fitting = "process",
+    workers: int | None = None,
+    address: str | None = None,
 ) -> Model:
     """Train a backbone on all students of a log but a validation share, drawn by the seed, which stops the training.
 
@@ -49,26 +55,32 @@ def fit(
     method trains, only the backbone is kept. Of a log in `Shards` some are in memory at a time; what is fitted to all
     that it gets at once, `counts` above all, gets a sample of its students where they have more than a million answers,
     and no more than half a million answers stop the training. With `resume`, it goes on from the `checkpoint` of a
-    training that was interrupted.
+    training that was interrupted. With the engine `ray`, so many `workers` train it together, in the cluster at an
+    `address` or, without one, on this machine: they share each batch, and come to the same model, but for dropout.
     """
     how = training or TrainingOptions()
+    if engine == "process" and (workers is not None or address is not None):
+        raise InputError("workers, and an address, are those of the engine ray; give it, too (--engine ray)")
+    if engine == "ray" and workers is None:
+        raise InputError("say how many workers train the model together (--workers)")
     debias = (Method.parse(method) if isinstance(method, str) else method).options()
     window = window or usual_window(backbone)
     read = skips_are_read(backbone, log.skipped_offers, skips)
     view = {"window": window, "scored": learned, "minimum": minimum, "skips": read}
     train, held_out = _divided(log, view, validation, how.seed)
-    with on_threads(parallel=backbone_class(backbone).parallel):
-        objective = new_objective(backbone, train, options or {}, how, debias, held_out)
-        epochs = train_until_done(
-            objective,
-            train,
-            held_out,
-            how,
-            checkpoint=checkpoint,
-            resume=resume,
-            on_epoch=on_epoch,
-        )
-        threads = torch.get_num_threads()
+    parallel = backbone_class(backbone).parallel
+    going_on: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "on_epoch": on_epoch}
+    with on_threads(parallel=parallel):
+        if workers is None:
+            objective = new_objective(backbone, train, options or {}, how, debias, held_out)
+            epochs = train_until_done(objective, train, held_out, how, **going_on)
+            by = {"threads": torch.get_num_threads()}
+        else:
+            here = how.model_copy(update={"device": "cpu"})
+            with closing(RayTeam(workers, address, parallel=parallel, device=how.device)) as team:
+                objective = new_objective(backbone, train, options or {}, here, debias, held_out)
+                epochs = team.fit(objective, train, held_out, how, **going_on)
+                by = {"threads": team.room.threads, "workers": workers}
     about = {
         "method": str(method),
         "options": how.model_dump(),
@@ -79,7 +91,7 @@ def fit(
         "validation_score_name": epochs[-1].score_name,
         "train_students": len(train.students()),
         "validation_students": len(held_out.students()),
-        "threads": threads,
+        **by,
         "account": _account(log, train, held_out),
     }
     vocabulary = train.vocabulary

@@ -27,7 +27,7 @@ from tsdr.cli.shared import (
     read_log_or_shards,
     refuse_shards,
 )
-from tsdr.defaults import BACKBONE, COMPARED, FOLDS, METHOD, MINIMUM, SEED, UNZIPPED_LIMIT, VALIDATION
+from tsdr.defaults import BACKBONE, COMPARED, FOLDS, METHOD, MINIMUM, SEED, UNZIPPED_LIMIT, VALIDATION, Fitting
 from tsdr.errors import InputError
 from tsdr.methods import NAMES, OBJECTIVES
 from tsdr.report.progress import TrainingProgress, resumable
@@ -96,6 +96,9 @@ def fit_command(
     seed: Annotated[int, typer.Option(min=0)] = SEED,
     device: DeviceName = "auto",
     stop_by: Stopping = "loss",
+    engine: Annotated[Fitting, typer.Option(help="Train here, or by workers of a Ray cluster together.")] = "process",
+    workers: Annotated[int | None, typer.Option(min=1, help="How many share each batch, with --engine ray.")] = None,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster; one on this machine if left out.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted run.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Take the place of a bundle that is there.")] = False,
     column: Columns = None,
@@ -137,6 +140,9 @@ def fit_command(
             checkpoint=checkpoint,
             resume=resume,
             on_epoch=progress.epoch,
+            engine=engine,
+            workers=workers,
+            address=address,
         )
         model.save(out)
     checkpoint.unlink(missing_ok=True)

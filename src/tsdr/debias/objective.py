@@ -12,7 +12,7 @@ imputation models are targeted: stacked, and fitted to logged answers of student
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -230,6 +230,12 @@ class JointObjective(AnswerLearner):
             "reference": self.reference,
         }
         return {name: model for name, model in models.items() if model is not None}
+
+    def to(self, device: torch.device) -> Self:
+        """With the models that only impute."""
+        for model in [] if self.imputation is None else self.imputation.fitted:
+            model.to(device)
+        return super().to(device)
 
     def state(self) -> dict[str, Any]:
         """All that must be kept, the stack too: it is not fitted before every epoch."""

@@ -4,7 +4,6 @@ An engine takes jobs and gives back records as they end, in any order. A run who
 up to ATTEMPTS times; a run that raises an error is reported as failed, and the others go on. This process raises it.
 """
 
-import logging
 import multiprocessing
 import os
 import signal
@@ -14,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol
+from typing import Protocol
 
 from tsdr.backbones.plugins import Plugin, loaded_plugins
+from tsdr.cluster import connected
 from tsdr.devices import share_threads
-from tsdr.errors import InputError, extra_missing, in_a_sentence
+from tsdr.errors import InputError, in_a_sentence
 from tsdr.judging.crossval import OnEpoch, run_fold
 from tsdr.judging.experiment import Experiment, FoldRun
 from tsdr.processes import end_with_parent
@@ -191,17 +191,8 @@ class RayCluster:
     """
 
     def __init__(self, address: str | None = None) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise extra_missing("the ray engine needs Ray", "ray") from error
-        self._ray = ray
-        local: dict[str, Any] = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-        try:
-            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise InputError(f"there is no Ray cluster at {address} ({in_a_sentence(error)})") from error
-        self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self._ray = connected(address)
+        self.workers = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Record | Failure]:
         """Submit all jobs; Ray gives a job whose worker died to another one."""

@@ -15,9 +15,13 @@ def write_checkpoint(path: Path, run: str, state: dict[str, Any]) -> None:
     """Keep the state of a run, in the place of an earlier one; a digest goes before it."""
     content = io.BytesIO()
     torch.save({"run": run, "state": state}, content)
+    keep_checkpoint(path, hashlib.sha256(content.getbuffer()).digest(), content.getbuffer())
+
+
+def keep_checkpoint(path: Path, *parts: bytes | memoryview) -> None:
+    """Keep one as it was written, here or by somebody else, in the place of an earlier one."""
     with replacing(path) as temporary, temporary.open("wb") as file:
-        file.write(hashlib.sha256(content.getbuffer()).digest())
-        file.write(content.getbuffer())
+        file.writelines(parts)
 
 
 def read_checkpoint(path: Path, run: str) -> dict[str, Any]:

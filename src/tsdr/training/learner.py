@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -72,6 +73,12 @@ class Learner(ABC):
             loss.backward()
         self.team.add_up(optimiser)
         optimiser.step()
+
+    def to(self, device: torch.device) -> Self:
+        """The same, which computes on another device from now on."""
+        for model in self.models().values():
+            model.to(device)
+        return self
 
     def state(self) -> dict[str, Any]:
         """All that must be kept to go on later."""

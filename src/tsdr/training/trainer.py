@@ -44,7 +44,7 @@ def fit(
     epochs: list[Epoch] = []
     most = 1 if learner.one_epoch else options.max_epochs
     pace = Pace(train.scored_answers, min(options.patience, most), most)
-    run = _fingerprint(learner, train, validation, options)
+    run = fingerprint(learner, train, validation, options)
     if resume and checkpoint is not None and checkpoint.exists():
         epochs = _go_on(checkpoint, run, learner, stopping, generator)
     else:
@@ -94,7 +94,7 @@ def _train_for_an_epoch(
     return float(total) / len(losses)
 
 
-def _fingerprint(learner: Learner, train: Lessons, validation: Sequences, options: TrainingOptions) -> str:
+def fingerprint(learner: Learner, train: Lessons, validation: Sequences, options: TrainingOptions) -> str:
     """Tells runs apart: another model, other data or other options must not go on from this one's checkpoint."""
     model = learner.model
     content = [
