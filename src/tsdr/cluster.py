@@ -30,7 +30,14 @@ from tsdr.training.options import Device, TrainingOptions
 from tsdr.training.trainer import fingerprint, fit
 
 ATTEMPTS = 5  # at an epoch: what dies over it so often is not done in by chance
+# Everything on the loopback, and workers as urgent as this process is: Ray's own are to make way for all else.
+OF_ONE_MACHINE: dict[str, Any] = {
+    "include_dashboard": False,
+    "_node_ip_address": "127.0.0.1",
+    "_system_config": {"worker_niceness": 0},
+}
 PAUSE = 0.1  # seconds between two looks at the board
+LONGEST_REASON = 300  # characters; Ray goes on about memory and processes
 
 
 def connected(address: str | None) -> Any:
@@ -41,9 +48,13 @@ def connected(address: str | None) -> Any:
         raise extra_missing("the ray engine needs Ray", "ray") from error
     if ray.is_initialized():
         raise InputError("this process is connected to a Ray cluster already; call ray.shutdown() first")
-    local: dict[str, Any] = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:
-        ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
+        ray.init(
+            address=address or "local",
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            **({} if address else OF_ONE_MACHINE),
+        )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise InputError(f"there is no Ray cluster at {address} ({in_a_sentence(error)})") from error
     return ray
@@ -207,7 +218,7 @@ class RayTeam:
             try:
                 news: News = self._ray.get(board.news.remote())
             except self._ray.exceptions.RayError as error:
-                raise InputError(f"the Ray cluster is lost ({in_a_sentence(error)}); --resume goes on") from error
+                raise InputError(f"the Ray cluster is lost ({_shortened(error)}); --resume goes on") from error
             if checkpoint is not None and news.checkpoint is not None:
                 keep_checkpoint(checkpoint, news.checkpoint)
             for epoch in news.epochs:
@@ -219,6 +230,12 @@ class RayTeam:
             if over:
                 raise InputError("the training ended on the Ray cluster before it was through; --resume goes on")
             time.sleep(PAUSE)
+
+
+def _shortened(error: Exception) -> str:
+    """What Ray says, as far as it is about what happened."""
+    said = in_a_sentence(error)
+    return said if len(said) <= LONGEST_REASON else f"{said[:LONGEST_REASON]} ..."
 
 
 def _run(room: Room, work: dict[str, Any], folder: str) -> None:
@@ -235,7 +252,7 @@ def _run(room: Room, work: dict[str, Any], folder: str) -> None:
             run_config=RunConfig(storage_path=folder, failure_config=FailureConfig(max_failures=-1)),
         ).fit()
     except Exception as error:
-        work["board"].fail.remote(f"Ray Train has given up ({in_a_sentence(error)[:500]}); --resume goes on", True)
+        work["board"].fail.remote(f"Ray Train has given up ({_shortened(error)}); --resume goes on", True)
 
 
 def _work(config: dict[str, Any]) -> None:
