@@ -56,7 +56,8 @@ def connected(address: str | None) -> Any:
             **({} if address else OF_ONE_MACHINE),
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise InputError(f"there is no Ray cluster at {address} ({in_a_sentence(error)})") from error
+        where = f"there is no Ray cluster at {address}" if address else "Ray cannot be started on this machine"
+        raise InputError(f"{where} ({_shortened(error)})") from error
     return ray
 
 

@@ -141,7 +141,7 @@ def read_shards(folder: str | Path) -> Shards:
         raise InputError(f"{path}: cannot be read as what describes shards; write the shards anew") from error
     if description.digest() != digest:
         raise InputError(f"{path}: is not as it was written: altered or damaged; write the shards anew")
-    return Shards(folder, description)
+    return Shards(folder.resolve(), description)
 
 
 class _readable:  # noqa: N801  (it reads as a statement)
