@@ -15,6 +15,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -349,7 +350,7 @@ def metrics() -> None:
             for number in ("1", "2"):
                 command = ["serve", f"{temporary}/model", "--store", f"sqlite:///{temporary}/s.db", "--workers", number]
                 ended = subprocess.run(
-                    ["python", "-m", "tsdr", *command],
+                    [sys.executable, "-m", "tsdr", *command],
                     env=os.environ | {"TSDR_TOKEN": token},
                     capture_output=True,
                     timeout=90,
