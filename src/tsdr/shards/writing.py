@@ -1,12 +1,15 @@
 """From a log of any size to shards: its rows are dealt out by student, some at a time; then each shard is sorted."""
 
 import hashlib
+import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import DTypeLike, NDArray
 
 from tsdr.defaults import UNZIPPED_LIMIT
 from tsdr.errors import InputError
@@ -63,40 +66,44 @@ def write_shards(
 
 
 class _Dealt:
-    """Rows that were dealt out to shards, in pieces that lie in a folder until they are gathered.
+    """Rows that were dealt out to shards, each shard's in files that grow until it is written.
 
+    The rows of a student that come one after the other are a run: a file has its rows, another the names of its runs.
     The names of concepts and questions are numbered as they come; what they are sorted is known at the end.
     """
 
     def __init__(self, folder: Path, number: int) -> None:
-        self.folder, self.number = folder, number
+        self.folder = folder
         self.rows = 0
         self.names = {name: _Names() for name in ("concept", "question")}
-        self.pieces: dict[int, list[Path]] = {}
+        self.piles = [_Pile(folder / f"{shard}.rows", folder / f"{shard}.runs") for shard in range(number)]
         self.dated: bool | None = None
 
     def deal(self, log: Log, order: str | None) -> None:
         """Lay the rows of a part of a log down, each with its shard's."""
         if not len(log):
             return
-        frame = log.frame.select(
-            "student",
-            pl.lit(0).alias("order") if order is None else pl.col(order).alias("order"),
-            *(names.numbered(log.frame[name]) for name, names in self.names.items()),
-            pl.col("correct").fill_null(SKIPPED).cast(pl.Int8).alias("response"),
-        )
-        dated, self.dated = self.dated, frame["order"].dtype.is_temporal()
+        when = pl.repeat(0, len(log), eager=True) if order is None else log.frame[order]
+        dated, self.dated = self.dated, when.dtype.is_temporal()
         if dated not in (None, self.dated):
             raise InputError(
                 f"{log.source}: has times that are date-times in some rows and numbers in others; write them alike"
             )
-        runs = frame["student"].rle().struct
-        shard = np.array([zlib.crc32(name.encode()) % self.number for name in runs.field("value")])
-        by_shard = frame.with_columns(shard=shard.repeat(runs.field("len").to_numpy()))
-        for (to,), piece in by_shard.partition_by("shard", as_dict=True, include_key=False).items():
-            paths = self.pieces.setdefault(to, [])
-            paths.append(self.folder / f"{to}.{len(paths)}.piece")
-            write_parquet(piece, paths[-1])
+        when = when.cast(pl.Int64) if self.dated else when
+        runs = log.frame["student"].rle().struct
+        names = runs.field("value").to_list()
+        shard = np.array([zlib.crc32(name.encode()) % len(self.piles) for name in names])
+        of_row = np.arange(len(names)).repeat(runs.field("len").to_numpy())
+        rows = np.empty(len(log), _row(when.to_numpy().dtype))
+        rows["order"], rows["response"] = when.to_numpy(), log.frame["correct"].fill_null(SKIPPED).to_numpy()
+        for name, numbers in self.names.items():
+            rows[name] = numbers.numbered(log.frame[name]).to_numpy()
+        by_shard, starts = np.argsort(shard[of_row], kind="stable"), np.arange(len(self.piles) + 1)
+        cuts = np.searchsorted(shard[of_row][by_shard], starts)
+        for pile, begin, end in zip(self.piles, cuts[:-1], cuts[1:], strict=True):
+            of_pile = by_shard[begin:end]
+            own, rows["run"][of_pile] = np.unique(of_row[of_pile], return_inverse=True)
+            pile.lay_down(rows[of_pile], [names[run] for run in own])
         self.rows += len(log)
 
     def vocabulary(self) -> Vocabulary:
@@ -104,12 +111,10 @@ class _Dealt:
         return Vocabulary(*(tuple(self.names[name].names.sort()) for name in ("concept", "question")))
 
     def shards(self) -> Iterator[Shard]:
-        """Write each shard, its students in the order of their names and their events in order, and drop its pieces."""
+        """Write each shard, its students in the order of their names and their events in order, and drop its pile."""
         places = {name: names.places() for name, names in self.names.items()}
-        for number, (_, paths) in enumerate(sorted(self.pieces.items())):
-            frame = pl.concat([pl.read_parquet(path) for path in paths], how="vertical_relaxed")
-            for path in paths:
-                path.unlink()
+        for number, pile in enumerate(pile for pile in self.piles if pile.parts):
+            frame = pile.take_up()
             students = (
                 frame.with_columns(place.gather(frame[name]).alias(name) for name, place in places.items())
                 .sort("student", "order", maintain_order=True)
@@ -128,6 +133,42 @@ class _Dealt:
                 skips=frame.height - answers,
                 digest=digest,
             )
+
+
+class _Pile:
+    """The rows of a shard as they come: `parts` says of each part how many rows and runs it has, and of which type."""
+
+    def __init__(self, rows: Path, runs: Path) -> None:
+        self.rows, self.runs = rows, runs
+        self.parts: list[tuple[int, int, np.dtype[Any]]] = []
+
+    def lay_down(self, rows: NDArray[Any], runs: Sequence[str]) -> None:
+        """Put some rows on top; their runs are numbered from 0."""
+        if not len(rows):
+            return
+        with self.rows.open("ab") as file:
+            file.write(rows.tobytes())
+        with self.runs.open("a") as file:
+            file.writelines(f"{json.dumps(name)}\n" for name in runs)
+        self.parts.append((len(rows), len(runs), rows.dtype))
+
+    def take_up(self) -> pl.DataFrame:
+        """All of them, from the first on, and nothing is left."""
+        with self.runs.open() as file:
+            names = pl.Series((json.loads(line) for line in file), dtype=pl.String)
+        with self.rows.open("rb") as file:
+            parts = [np.fromfile(file, dtype, rows) for rows, _, dtype in self.parts]
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in _row().names or ()}
+        before = np.cumsum([0, *(runs for _, runs, _ in self.parts[:-1])]).repeat([len(part) for part in parts])
+        self.rows.unlink()
+        self.runs.unlink()
+        return pl.DataFrame(columns).with_columns(student=names.gather(columns["run"] + before)).drop("run")
+
+
+def _row(order: DTypeLike = np.int64) -> np.dtype[Any]:
+    """A row as it lies in a file, with what it is in the order of."""
+    numbers = [(name, np.int32) for name in ("run", "concept", "question")]
+    return np.dtype([*numbers, ("response", np.int8), ("order", order)])
 
 
 class _Names:
