@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
@@ -144,15 +146,10 @@ def read_shards(folder: str | Path) -> Shards:
     return Shards(folder.resolve(), description)
 
 
-class _readable:  # noqa: N801  (it reads as a statement)
-    """Says of a shard that cannot be read that it cannot, and what to do."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, where: object) -> None:
-        if isinstance(error, OSError | pl.exceptions.PolarsError):
-            raise InputError(f"{self.path}: cannot be read, and its folder says it is there; copy the folder anew")
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Say of a shard that cannot be read that it cannot, and what to do."""
+    try:
+        yield
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{path}: cannot be read, and its folder says it is there; copy the folder anew") from error

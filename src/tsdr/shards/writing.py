@@ -44,8 +44,8 @@ def write_shards(
     ]
     orders = {part.order: part.path for part in parts}
     if len(orders) > 1:
-        told = " and ".join(f"{path} by {order or 'the order of its rows'}" for order, path in orders.items())
-        raise InputError(f"the files are not of one log: answers are in order, in {told}; give them the same columns")
+        told = ", ".join(f"{path}: {order or 'none'}" for order, path in orders.items())
+        raise InputError(f"the files have not the same column that answers are in the order of ({told}); give them one")
     number = max(1, round(sum(part.rows for part in parts) / rows))
     with new_folder(Path(folder)) as temporary:
         dealt = _Dealt(temporary, number)
