@@ -486,12 +486,12 @@ def disk() -> None:
     with tempfile.TemporaryDirectory(prefix="attack-") as name:
         small = Path(name) / "small"
         small.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", small], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", small], check=True)
         try:
             random_bundle().write(Path(name) / "model")
             store = f"sqlite:///{small}/students.db"
             with running(Path(name) / "model", store) as service, writing(store, service):
-                time.sleep(1)
+                time.sleep(0.3)  # what was written last is still beside the file, and cannot grow then
                 with (small / "filler").open("wb", buffering=0) as filler, suppress(OSError):
                     while filler.write(b"x" * 4096):
                         pass
