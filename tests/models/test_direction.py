@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+import tsdr
 from served import random_model
+from tsdr import TrainingOptions
 from tsdr.models.direction import direction_of
 from tsdr.models.model import Model
 
@@ -48,3 +50,13 @@ def test_concepts_that_go_astray_are_counted_and_weighted() -> None:
     said = " ".join(found.sentences())
     assert "Right answers lower mastery of 0 of 11 concepts." in said
     assert "Wrong answers raise mastery of 1 of 11 concepts (9.1%; 23.1% weighted by how often they are logged)" in said
+
+
+@pytest.mark.parametrize("backbone", ["counts", "hybrid"])
+def test_what_is_fitted_by_default_moves_the_right_way(backbone: str) -> None:
+    """By tsdr, from the latest answers of long histories, of which none is a first."""
+    log = tsdr.simulate(students=80, questions=60, concepts=6, seed=3).log
+    training = TrainingOptions(device="cpu", max_epochs=5, learning_rate=0.01)
+    found = direction_of(tsdr.fit(log, backbone=backbone, method="tsdr", window=20, training=training))
+    for answered in ("right", "wrong"):
+        assert found.astray(answered, found.often).concepts == 0
