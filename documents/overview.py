@@ -1,10 +1,9 @@
 """A log and a model in a row: what debiasing changes against naive training."""
 
 from tsdr.methods import NAIVE
-from tsdr.paper import BACKBONES
 from tsdr.records.changes import Change, change
 from tsdr.records.collection import Cell
-from tsdr.report.results.names import log_name, seeds_by_folds
+from tsdr.report.results.names import log_name, place_of_backbone, seeds_by_folds
 from tsdr.report.results.tables import distance_closed, gap_closed, share_closed, signed
 
 HEADER = (
@@ -21,9 +20,9 @@ def overview(cells: list[Cell]) -> str:
     return HEADER + "".join(f"| {' | '.join(_row(cell))} |\n" for cell in in_order)
 
 
-def place(cell: Cell) -> int:
-    """That of its backbone in the paper."""
-    return BACKBONES.index(cell.model.backbone)
+def place(cell: Cell) -> tuple[int, str]:
+    """That of its backbone in the paper; others after them."""
+    return place_of_backbone(cell.model.backbone)
 
 
 def _row(cell: Cell) -> list[str]:
