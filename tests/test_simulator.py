@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy import stats
 
-from tsdr import InputError, Population, Recommender, Sequences, read_simulation, simulate
+from tsdr import InputError, Log, Population, Recommender, Sequences, read_simulation, simulate
 from tsdr.simulator import Simulation, skip_probability
 
 PAPER_OBSERVED = 114_400
@@ -239,6 +239,18 @@ def test_more_students_leave_the_first_block_as_it_is() -> None:
     assert (many.truth.length[1000:1500] != few.truth.length[:500]).any()
     answers = few.log.frame["correct"]
     assert many.log.frame["correct"].head(len(answers)).equals(answers)
+
+
+def test_students_that_come_after_others_are_those_of_one_simulation_of_all() -> None:
+    shape = {"questions": 20, "concepts": 4, "seed": 3, "recommender": Recommender()}
+    whole, part = simulate(students=1040, **shape), simulate(students=40, after=1000, **shape)  # type: ignore[arg-type]
+    assert part.truth.student.tolist() == whole.truth.student[1000:].tolist()
+    for ours, theirs in ((part.log, whole.log), (part.skipped, whole.skipped)):
+        assert ours == Log(theirs.frame.filter(pl.col("student").is_in(part.truth.student.tolist())))
+    steps = part.truth.probability.shape[1]
+    assert np.array_equal(part.truth.probability, whole.truth.probability[1000:, :steps])
+    with pytest.raises(ValidationError, match="multiple of 1000"):
+        simulate(students=40, after=500)
 
 
 def test_a_written_simulation_is_read_back_whole(selected: Simulation, tmp_path: Path) -> None:
