@@ -158,6 +158,21 @@ def test_of_what_it_adds_to_a_concept_so_much_is_left_that_first_answers_do_not_
     assert torch.equal(moved, astray), "and no others are touched"
 
 
+def test_a_network_that_misleads_in_nothing_is_left_as_it_is() -> None:
+    """Whatever the counts get wrong: here all of it, and the network says nothing yet."""
+    sequences = simulated(200)
+    model = built("hybrid", sequences)
+    assert isinstance(model, Hybrid)
+    with torch.no_grad():
+        model.base.slope.copy_(torch.tensor([-3.0, 3.0]))
+        base = model.base.beginners()
+        logit = model.base.without_question(model.base.encode(base.batch), base.target, base.steps)
+        assert (base.gain(logit) < 0).any()
+        before = model.of_concept.weight.clone()
+        model._put_in_order()
+        assert torch.equal(model.of_concept.weight, before)
+
+
 def test_training_ends_with_it() -> None:
     sequences = simulated(200)
     train, validation = sequences.select(sequences.student[:150]), sequences.select(sequences.student[150:])

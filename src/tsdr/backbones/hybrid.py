@@ -106,7 +106,8 @@ class Hybrid(Backbone[HybridHistory]):
         base = self.base.without_question(history.base, beginners.target, beginners.steps)
         added, _ = self._beside(at_steps(history.states, beginners.steps), beginners.target, None)
         of_base, of_network = beginners.gain(base), beginners.gain(added)
-        share = torch.where(of_base + of_network < 0, of_base.clamp(min=0) / -of_network, 1.0).amin(1)
+        misled = (of_network < 0) & (of_base + of_network < 0)
+        share = torch.where(misled, of_base.clamp(min=0) / -of_network, 1.0).amin(1)
         kept, shared = torch.minimum(*share.chunk(2))[:, None], self.shared.weight
         self.of_concept.weight[often] = kept * (shared + self.of_concept.weight[often]) - shared
 
