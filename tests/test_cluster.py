@@ -147,6 +147,15 @@ def test_workers_go_on_from_the_newest_checkpoint_and_not_for_ever() -> None:
     assert board.news().failed == f"the training has failed {ATTEMPTS} times in the same epoch: a peer is gone"
 
 
+def test_users_are_warned_once_however_often_workers_begin_anew() -> None:
+    board = Board(None)
+    board.warn("few students")
+    assert board.news().warned == ["few students"]
+    board.warn("few students")
+    board.warn("an epoch takes long")
+    assert board.news().warned == ["an epoch takes long"]
+
+
 def test_what_cannot_be_repaired_by_another_attempt_is_told_at_once() -> None:
     board = Board(None)
     board.fail("there is nothing to learn from", final=True)

@@ -9,6 +9,7 @@ import logging
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,8 +114,12 @@ class Result:
 
 @dataclass(frozen=True)
 class News:
-    """Epochs that have ended, the checkpoint after the last of them, why there is nothing more to come, and the end."""
+    """Epochs that have ended, the checkpoint after the last of them, why there is nothing more to come, and the end.
 
+    Before them, what users are warned of.
+    """
+
+    warned: list[str]
     epochs: list[Epoch]
     checkpoint: bytes | None
     failed: str | None
@@ -130,6 +135,7 @@ class Board:
     def __init__(self, checkpoint: bytes | None) -> None:
         self.checkpoint = checkpoint
         self._told: list[Epoch] = []
+        self._warned: dict[str, bool] = {}  # what users are warned of, and whether they have been
         self._attempts, self._reason = 0, "its workers died"
         self._failed: str | None = None
         self._result: Result | None = None
@@ -146,6 +152,10 @@ class Board:
         self._told.append(epoch)
         self.checkpoint, self._attempts = checkpoint, 0
 
+    def warn(self, of: str) -> None:
+        """Something to warn users of, once, however often it begins anew."""
+        self._warned.setdefault(of, False)
+
     def fail(self, reason: str, final: bool) -> None:
         """Something went wrong: for good, or so that another attempt may do."""
         self._reason = reason
@@ -158,7 +168,9 @@ class Board:
     def news(self) -> News:
         """What has been told since this was last asked."""
         told, self._told = self._told, []
-        return News(told, self.checkpoint if told else None, self._failed, self._result)
+        warned = [of for of, done in self._warned.items() if not done]
+        self._warned.update(dict.fromkeys(warned, True))
+        return News(warned, told, self.checkpoint if told else None, self._failed, self._result)
 
 
 class RayTeam:
@@ -192,7 +204,9 @@ class RayTeam:
     ) -> list[Epoch]:
         """Train until it is done, or go on; the learner's model has the best weights then."""
         ray = self._ray
-        learner.check(train, validation)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the workers will say it
+            learner.check(train, validation)
         begun = None
         if resume and checkpoint is not None and checkpoint.exists():
             read_checkpoint(checkpoint, fingerprint(learner, train, validation, options))
@@ -222,6 +236,8 @@ class RayTeam:
                 raise InputError(f"the Ray cluster is lost ({_shortened(error)}); --resume goes on") from error
             if checkpoint is not None and news.checkpoint is not None:
                 keep_checkpoint(checkpoint, news.checkpoint)
+            for of in news.warned:
+                warnings.warn(of, stacklevel=4)
             for epoch in news.epochs:
                 on_epoch(epoch)
             if news.failed is not None:
@@ -293,7 +309,10 @@ def _train(task: Task, device: torch.device, threads: int, begun: bytes | None, 
             if board is not None:
                 ray.get(board.tell.remote(epoch, checkpoint.read_bytes()))
 
-        epochs = fit(
-            learner, task.train, task.validation, task.options, checkpoint=checkpoint, resume=True, on_epoch=tell
-        )
+        with warnings.catch_warnings():
+            if board is not None:
+                warnings.showwarning = lambda message, *where: board.warn.remote(str(message))
+            epochs = fit(
+                learner, task.train, task.validation, task.options, checkpoint=checkpoint, resume=True, on_epoch=tell
+            )
     return Result({name: tensor.cpu() for name, tensor in learner.model.state_dict().items()}, epochs)
