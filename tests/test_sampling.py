@@ -34,7 +34,7 @@ def test_all_are_taken_unless_they_are_many(log: Log, monkeypatch: pytest.Monkey
         assert sampled(log) is log
         monkeypatch.setattr(sampling, "MANY", 5000)
         assert sampled(log, "all") is sampled(log, 80) is log
-    with pytest.warns(UserWarning, match="all would take hours, and are taken with --students all"):
+    with pytest.warns(UserWarning, match="all take about 2 times as long: --students all"):
         drawn = sampled(log)
     assert 4000 < drawn.answered.height < 6000
     with pytest.raises(InputError, match="at least 1, not 0"):

@@ -1,4 +1,4 @@
-"""Some students of a log that is so large that all of them would take hours."""
+"""Some students of a log that is so large that all of them would take long."""
 
 import warnings
 
@@ -26,10 +26,10 @@ def sampled(log: Log, students: Extent | None = None, seed: int = SEED) -> Log:
         return log
     names = np.random.default_rng(seed).permutation(np.array(sorted(log.students)))[:chosen]
     drawn = Log(log.frame.filter(pl.col("student").is_in(names.tolist())), source=log.source)
-    hours = "" if students else "; all would take hours, and are taken with --students all"
+    longer = "" if students else f"; all take about {answers / MANY:.0f} times as long: --students all"
     warnings.warn(
         f"{log.source}: of {there:,} students with {answers:,} answers, {chosen:,} with {drawn.answered.height:,} are "
-        f"drawn by the seed{hours}",
+        f"drawn by the seed{longer}",
         stacklevel=3,
     )
     return drawn
