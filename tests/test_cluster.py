@@ -126,6 +126,16 @@ def test_without_ray_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch)
         tsdr.fit(tsdr.simulate(students=20, questions=10, concepts=3).log, engine="ray", workers=2)
 
 
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [("127.0.0.1:1", "no Ray cluster at 127.0.0.1:1.*ray start --head"), ("head", "host and port")],
+)
+def test_a_cluster_that_is_not_there_is_not_waited_for(address: str, message: str) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
+    with pytest.raises(InputError, match=message):
+        tsdr.fit(tsdr.simulate(students=20, questions=10, concepts=3).log, engine="ray", workers=2, address=address)
+
+
 def epoch(number: int) -> Epoch:
     return Epoch(number, 0.5, "negative loss", -0.5, -0.5, number, 1.0, {})
 

@@ -6,6 +6,7 @@ and they go on from the board. Nothing has to be shared by the machines but the 
 """
 
 import logging
+import socket
 import tempfile
 import threading
 import time
@@ -37,6 +38,7 @@ OF_ONE_MACHINE: dict[str, Any] = {
     "_node_ip_address": "127.0.0.1",
     "_system_config": {"worker_niceness": 0},
 }
+REACHED_WITHIN = 10.0  # seconds
 PAUSE = 0.1  # seconds between two looks at the board
 LONGEST_REASON = 300  # characters; Ray goes on about memory and processes
 
@@ -49,6 +51,8 @@ def connected(address: str | None) -> Any:
         raise extra_missing("the ray engine needs Ray", "ray") from error
     if ray.is_initialized():
         raise InputError("this process is connected to a Ray cluster already; call ray.shutdown() first")
+    if address not in (None, "auto"):
+        _check_reachable(address)
     try:
         ray.init(
             address=address or "local",
@@ -60,6 +64,20 @@ def connected(address: str | None) -> Any:
         where = f"there is no Ray cluster at {address}" if address else "Ray cannot be started on this machine"
         raise InputError(f"{where} ({_shortened(error)})") from error
     return ray
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise InputError(f"--address {address}: write the head's host and port, as in 192.168.0.1:6379")
+    try:
+        socket.create_connection((host, int(port)), timeout=REACHED_WITHIN).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"there is no Ray cluster at {address} ({in_a_sentence(error)}); start its head with ray start --head, or "
+            "leave the address out"
+        ) from error
 
 
 @dataclass(frozen=True)
