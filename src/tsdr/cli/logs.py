@@ -128,7 +128,7 @@ def shard_command(
         )
     console.print(
         f"{out}: {shards.answers:,} answers and {shards.skipped_offers:,} skipped offers of {shards.students:,} "
-        f"students, on {len(shards.vocabulary.concepts):,} concepts, in {len(shards):,} shards",
+        f"students, on {len(shards.vocabulary.concepts):,} concepts; shards: {len(shards):,}",
         soft_wrap=True,
     )
 
