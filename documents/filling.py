@@ -8,7 +8,7 @@ from tsdr.records.changes import Change
 from tsdr.records.folder import RecordFolder
 from tsdr.records.run import Record
 from tsdr.records.views import judged_by
-from tsdr.report.results.tables import signed
+from tsdr.report.results.tables import with_interval
 
 ROOT = Path(__file__).parents[1]
 END = "<!-- until here -->"
@@ -34,7 +34,4 @@ def judged_by_the_same_answers(*studies: str) -> list[Record]:
 
 def changed(found: Change | None) -> str:
     """A change with its interval over students, and in how many runs it is for the better."""
-    if found is None:
-        return "–"
-    spread = "" if found.interval is None else f" ({signed(found.interval[0])} to {signed(found.interval[1])})"
-    return f"{signed(found.difference)}{spread}, {found.better} of {found.folds}"
+    return "–" if found is None else f"{with_interval(found)}, {found.better} of {found.folds}"

@@ -4,7 +4,7 @@ from tsdr.methods import NAIVE
 from tsdr.records.changes import Change, change
 from tsdr.records.collection import Cell
 from tsdr.report.results.names import log_name, place_of_backbone, seeds_by_folds
-from tsdr.report.results.tables import distance_closed, gap_closed, share_closed, signed
+from tsdr.report.results.tables import distance_closed, gap_closed, share_closed, with_interval
 
 HEADER = (
     "| log | model | method | seeds x folds | AUC, naive | debiased | change | true BCE, naive | debiased "
@@ -42,5 +42,4 @@ def _before_and_after(found: Change | None, with_change: bool) -> list[str]:
     values = [f"{found.before:.4f}", f"{found.after:.4f}"]
     if not with_change:
         return values
-    spread = "" if found.interval is None else f" ({signed(found.interval[0])} to {signed(found.interval[1])})"
-    return [*values, f"{signed(found.difference)}{spread}, {found.better} of {found.folds}"]
+    return [*values, f"{with_interval(found)}, {found.better} of {found.folds}"]

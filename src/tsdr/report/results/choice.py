@@ -12,7 +12,7 @@ from tsdr.records.run import LIMIT, LogName, Record
 from tsdr.records.significance import fold_of
 from tsdr.records.views import by_answers, judged_by
 from tsdr.report.results.names import counted, log_name, seeds_by_folds
-from tsdr.report.results.tables import NOTHING, Table, number, signed
+from tsdr.report.results.tables import NOTHING, Table, number, with_interval
 
 Runs = list[Record]
 
@@ -160,16 +160,13 @@ def _row(choice: Choice) -> list[str]:
         log_name(choice.log) if choice.log.gamma is not None else choice.log.log,
         choice.model,
         number(mean(best, choice.metric)),
-        _told_change(choice.over_counts),
-        _told_change(choice.by_debiasing),
+        _or_nothing(choice.over_counts),
+        _or_nothing(choice.by_debiasing),
         number(mean(choice.limit, choice.metric)) if choice.limit else NOTHING,
         str(choice.candidates),
         seeds_by_folds(best),
     ]
 
 
-def _told_change(found: Change | None) -> str:
-    if found is None:
-        return NOTHING
-    spread = f" ({signed(found.interval[0])} to {signed(found.interval[1])})" if found.interval else ""
-    return f"{signed(found.difference)}{spread}"
+def _or_nothing(found: Change | None) -> str:
+    return NOTHING if found is None else with_interval(found)

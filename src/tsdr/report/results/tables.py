@@ -313,6 +313,12 @@ def signed(found: float) -> str:
     return f"{found:+.4f}".replace("-", "−")
 
 
+def with_interval(found: Change) -> str:
+    """A change and, where there is one, its interval."""
+    spread = "" if found.interval is None else f" ({signed(found.interval[0])} to {signed(found.interval[1])})"
+    return signed(found.difference) + spread
+
+
 def share_closed(found: GapShare | None) -> str:
     """A share of the gap with its interval."""
     if found is None:
